@@ -12,8 +12,9 @@ class Parameter;
 // What Op::backward sees: gradients of its outputs, and where those of its inputs go.
 class Gradients {
  public:
-  // Gradient of output i: contiguous, of the output's shape and dtype. Never write into it. Undefined
-  // when nothing downstream used that output (only possible for ops with several outputs).
+  // Gradient of output i: contiguous, of the output's shape and dtype. Never write into it.
+  // Undefined when nothing downstream used that output (only possible for ops with several
+  // outputs).
   const Tensor& out(int i = 0) const { return outputs_[i]; }
   // Moves it out; the caller may write into it if unique() then holds.
   Tensor take_out(int i = 0) { return std::move(outputs_[i]); }

@@ -21,7 +21,8 @@ class Parameter {
   void set_name(std::string name) { name_ = std::move(name); }
   Role role() const { return role_; }
   const Tensor& value() const { return value_; }
-  // For in-place changes (initialisation, optimiser, loading): invalidates caches and recorded uses.
+  // For in-place changes (initialisation, optimiser, loading): invalidates caches and recorded
+  // uses.
   Tensor& mutate() {
     ++version_;
     return value_;
@@ -48,8 +49,9 @@ class Parameter {
 };
 using ParameterPtr = std::shared_ptr<Parameter>;
 
-// Moves distinct parameters (all of one dtype) into one flat value buffer and one flat gradient buffer,
-// in the given order; every Parameter becomes a view. Views start at multiples of 16 elements.
+// Moves distinct parameters (all of one dtype) into one flat value buffer and one flat gradient
+// buffer, in the given order; every Parameter becomes a view. Views start at multiples of 16
+// elements.
 class FlatParameters {
  public:
   explicit FlatParameters(std::vector<ParameterPtr> parameters);

@@ -1,6 +1,6 @@
-// Tape: a Wengert list. Ops run eagerly and are recorded, in execution order, on the thread's active
-// tape; backward walks the list from its end. Structure (ids, shapes, attributes, module scopes)
-// outlives the data, so that an analysis gives the same answer before and after backward.
+// Tape: a Wengert list. Ops run eagerly and are recorded, in execution order, on the thread's
+// active tape; backward walks the list from its end. Structure (ids, shapes, attributes, module
+// scopes) outlives the data, so that an analysis gives the same answer before and after backward.
 #pragma once
 #include <functional>
 #include <memory>
@@ -42,8 +42,8 @@ struct TapeValue {
   Shape shape;
   DType dtype;
   Device device;
-  NodeId producer = -1;          // -1: a leaf
-  ParameterPtr parameter;        // set for a parameter's leaf
+  NodeId producer = -1;    // -1: a leaf
+  ParameterPtr parameter;  // set for a parameter's leaf
   uint64_t parameter_version = 0;
   bool needs_grad = false;
 };
@@ -55,10 +55,10 @@ struct TapeNode {
 };
 
 struct BackwardOptions {
-  double seed = 1.0;            // gradient of the (one-element) loss
-  bool allow_unused = false;    // else a trainable parameter on the tape without gradient is an Error
-  bool create_graph = false;    // true is refused: second derivatives are not supported
-  bool keep_data = false;       // keep saved tensors for another backward
+  double seed = 1.0;          // gradient of the (one-element) loss
+  bool allow_unused = false;  // else a trainable parameter on the tape without gradient is an Error
+  bool create_graph = false;  // true is refused: second derivatives are not supported
+  bool keep_data = false;     // keep saved tensors for another backward
 };
 
 class Tape {
@@ -70,9 +70,10 @@ class Tape {
 
   static Tape* current();  // the thread's active tape, or null: nothing is recorded
 
-  Variable leaf(Tensor value, bool needs_grad);     // an input; read its gradient with grad()
-  Variable use(const ParameterPtr& parameter);      // one leaf per parameter and tape
-  Variable record(std::unique_ptr<Op> op, const std::vector<const Variable*>& inputs, Tensor output);
+  Variable leaf(Tensor value, bool needs_grad);  // an input; read its gradient with grad()
+  Variable use(const ParameterPtr& parameter);   // one leaf per parameter and tape
+  Variable record(std::unique_ptr<Op> op, const std::vector<const Variable*>& inputs,
+                  Tensor output);
   std::vector<Variable> record(std::unique_ptr<Op> op, const std::vector<const Variable*>& inputs,
                                std::vector<Tensor> outputs);
 

@@ -7,10 +7,10 @@
 
 namespace cbwc {
 
-struct MemoryStats {      // bytes, per device
-  size_t live = 0;        // handed out now (bucket sizes)
-  size_t peak = 0;        // the largest live since reset_peak()
-  size_t cached = 0;      // free, kept for reuse
+struct MemoryStats {  // bytes, per device
+  size_t live = 0;    // handed out now (bucket sizes)
+  size_t peak = 0;    // the largest live since reset_peak()
+  size_t cached = 0;  // free, kept for reuse
 };
 
 void* allocate(size_t bytes, Device device);  // throws Error when the memory cannot be had

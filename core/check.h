@@ -32,7 +32,7 @@ template <class... Args>
 
 // CBWC_CHECK(condition, parts...) throws Error with the parts joined. (Not named CHECK: that is
 // Catch2's.) The message says what, where, and what was expected.
-#define CBWC_CHECK(condition, ...)                      \
-  do {                                                  \
+#define CBWC_CHECK(condition, ...)                       \
+  do {                                                   \
     if (!(condition)) ::cbwc::detail::fail(__VA_ARGS__); \
   } while (false)

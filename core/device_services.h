@@ -1,5 +1,5 @@
-// What a GPU backend offers below the kernels. The linker chooses: core/cuda/ or the throwing stubs in
-// core/no_cuda/.
+// What a GPU backend offers below the kernels. The linker chooses: core/cuda/ or the throwing stubs
+// in core/no_cuda/.
 #pragma once
 #include <cstddef>
 #include <string>

@@ -1,5 +1,5 @@
-// Threads: one setting for OpenMP and OpenBLAS. Work is cut into chunks whose size does not depend on
-// the thread count, so that reductions over chunks give the same bits for any thread count.
+// Threads: one setting for OpenMP and OpenBLAS. Work is cut into chunks whose size does not depend
+// on the thread count, so that reductions over chunks give the same bits for any thread count.
 #pragma once
 #include <cstdint>
 

@@ -12,7 +12,9 @@ namespace cbwc {
 // One Philox block: four uniform 32-bit words for this key and counter.
 std::array<uint32_t, 4> philox(uint64_t key, uint64_t counter_low, uint64_t counter_high = 0);
 
-inline float unit_float(uint32_t bits) { return static_cast<float>(bits >> 8) * 0x1p-24f; }  // [0,1)
+inline float unit_float(uint32_t bits) {
+  return static_cast<float>(bits >> 8) * 0x1p-24f;
+}  // [0,1)
 inline double unit_double(uint32_t a, uint32_t b) {
   return static_cast<double>((static_cast<uint64_t>(a) << 21) ^ (b >> 11)) * 0x1p-53;
 }

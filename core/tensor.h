@@ -11,8 +11,8 @@
 namespace cbwc {
 
 using Shape = std::vector<int64_t>;
-int64_t numel(const Shape& shape);            // product, checked against overflow
-std::string to_string(const Shape& shape);    // "(4, 256, 768)"
+int64_t numel(const Shape& shape);                        // product, checked against overflow
+std::string to_string(const Shape& shape);                // "(4, 256, 768)"
 int normalize_axis(int axis, int rank, const char* who);  // -1 -> rank - 1; Error if outside
 
 struct Storage {
@@ -49,7 +49,8 @@ class Tensor {
   bool unique() const { return storage_.use_count() == 1; }  // nobody else holds the storage
   bool shares_storage(const Tensor& other) const { return storage_ == other.storage_; }
 
-  // Pointer to the first element; Error when T is not the dtype. Host code may read it on the CPU only.
+  // Pointer to the first element; Error when T is not the dtype. Host code may read it on the CPU
+  // only.
   template <class T>
   T* data() const;
   void* raw() const;

@@ -7,8 +7,8 @@
 
 namespace cbwc {
 
-// Call first in main(). Sees which kernels OpenBLAS picked; if they are slower than the CPU allows and
-// the user has not set OPENBLAS_CORETYPE, re-executes the program once with it set. Then checks
+// Call first in main(). Sees which kernels OpenBLAS picked; if they are slower than the CPU allows
+// and the user has not set OPENBLAS_CORETYPE, re-executes the program once with it set. Then checks
 // products against a plain loop and throws Error when they are wrong (cases.md P67 d).
 void blas_startup(char** argv);
 

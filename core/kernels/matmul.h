@@ -1,4 +1,5 @@
-// Batched matrix product C = op(A) op(B) (+ C), row-major, equal strides between the matrices of a batch.
+// Batched matrix product C = op(A) op(B) (+ C), row-major, equal strides between the matrices of a
+// batch.
 #pragma once
 #include "core/dtype.h"
 

@@ -1,5 +1,5 @@
-// RMSNorm over the last axis: y = gamma * x * rstd + beta, rstd = 1/sqrt(mean(x^2) + eps), eps inside
-// the root (method.md 1). A float32 row whose sum of squares overflows is redone in double.
+// RMSNorm over the last axis: y = gamma * x * rstd + beta, rstd = 1/sqrt(mean(x^2) + eps), eps
+// inside the root (method.md 1). A float32 row whose sum of squares overflows is redone in double.
 #pragma once
 #include "core/dtype.h"
 
