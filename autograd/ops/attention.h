@@ -1,0 +1,48 @@
+// Fused attention, blockwise: memory linear in T (core/kernels/attention.h).
+#pragma once
+#include "autograd/tape.h"
+#include "core/kernels/attention.h"
+#include "core/rng.h"
+
+namespace cbwc {
+
+struct AttentionOptions {
+  bool causal = false;  // with Tq < Tk the queries are the last Tq positions (KV cache)
+  Tensor key_mask;      // (B, Tk) int32, 1 = keep; undefined: all
+  double scale = 0;     // 0: 1/sqrt(D)
+  double dropout = 0;   // of the probabilities, in [0, 1); needs rng
+  Rng* rng = nullptr;
+  double* track_max = nullptr;  // receives the largest scaled logit (-inf when no key is seen)
+};
+
+class AttentionOp : public Op {
+ public:
+  const char* name() const override { return packed_ ? "attention_qkv" : "attention"; }
+  void backward(Gradients& g) override;
+  void release() override { q_ = k_ = v_ = out_ = lse_ = key_mask_ = {}; }
+  const AttentionShape& attributes() const { return shape_; }  // key_mask is not valid in it
+
+ private:
+  friend Variable attention(const Variable&, const Variable&, const Variable&,
+                            const AttentionOptions&);
+  friend Variable attention_qkv(const Variable&, int64_t, const AttentionOptions&);
+  template <class T>
+  void backward_typed(Gradients& g);
+  AttentionShape shape_{};
+  bool packed_ = false;
+  Tensor q_, k_, v_;  // (B, H, T, D) views
+  Tensor out_;        // (B, Tq, H*D)
+  Tensor lse_;        // (B, H, Tq)
+  Tensor key_mask_;
+};
+
+// q (B, H, Tq, D), k and v (B, H, Tk, D); strided views are read in place when D is contiguous.
+// Returns (B, Tq, H*D), contiguous.
+Variable attention(const Variable& q, const Variable& k, const Variable& v,
+                   const AttentionOptions& options = {});
+
+// Self-attention of a packed qkv (B, T, 3C) = [q | k | v], each (heads, C/heads). Returns (B, T,
+// C).
+Variable attention_qkv(const Variable& qkv, int64_t heads, const AttentionOptions& options = {});
+
+}  // namespace cbwc
