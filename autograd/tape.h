@@ -2,7 +2,6 @@
 // active tape; backward walks the list from its end. Structure (ids, shapes, attributes, module
 // scopes) outlives the data, so that an analysis gives the same answer before and after backward.
 #pragma once
-#include <functional>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -89,6 +88,7 @@ class Tape {
 
  private:
   friend class ScopeGuard;
+  void check_backward(const Variable& loss, const BackwardOptions& options) const;
   ValueId adopt(const Variable& v);  // the id of v here; a constant leaf if it came from elsewhere
   std::vector<TapeNode> nodes_;
   std::vector<TapeValue> values_;
