@@ -34,8 +34,8 @@ class Parameter {
   // The gradient. has_grad() says whether the buffer holds one; the next write after clear_grad()
   // overwrites it, so that zeroing costs nothing.
   bool has_grad() const { return has_grad_; }
-  const Tensor& grad() const { return grad_; }  // Error when there is none
-  Tensor& grad_buffer();                        // allocated at first use
+  const Tensor& grad() const;  // Error when there is none
+  Tensor& grad_buffer();       // allocated at first use
   void mark_grad() { has_grad_ = true; }
   void clear_grad() { has_grad_ = false; }
 

@@ -12,10 +12,9 @@ std::atomic<uint64_t> next_serial{1};
 std::atomic<int64_t> nodes_alive{0};
 
 void add_in_place(Tensor& y, const Tensor& x) {
-  CBWC_CHECK(y.device() == Device::cpu, "autograd: gradients are added on the CPU only");
   dispatch_float(y.dtype(), "autograd", [&](auto zero) {
     using T = decltype(zero);
-    cpu::add_into(y.data<T>(), static_cast<const T*>(x.data<T>()), y.numel());
+    add_into(y.device(), y.data<T>(), static_cast<const T*>(x.data<T>()), y.numel());
   });
 }
 
