@@ -1,0 +1,50 @@
+// What a command of the program sees: the global options and how it registers itself. Each command
+// is one file of experiments/commands/.
+#pragma once
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "core/dtype.h"
+
+namespace cbwc {
+
+struct GlobalOptions {
+  int threads = 0;  // 0: one per core
+  Device device = Device::cpu;
+  bool quiet = false;
+  std::string json;  // "": none
+};
+
+struct CommandContext {
+  GlobalOptions global;  // filled when a command's callback runs
+  int exit_code = 0;     // a callback sets 1 for a failed run or check; mistakes are thrown
+};
+
+// Each adds its subcommand to `app`, keeps its options in a shared_ptr and sets the callback:
+//   auto options = std::make_shared<Options>();
+//   CLI::App* command = app.add_subcommand("train", "...");
+//   add_config_options(*command, options->config, options->sets);
+//   command->callback([options, &context] { context.exit_code = run_train(*options, context); });
+void add_train_command(CLI::App& app, CommandContext& context);
+void add_compare_command(CLI::App& app, CommandContext& context);
+void add_equiv_command(CLI::App& app, CommandContext& context);
+void add_eval_command(CLI::App& app, CommandContext& context);
+void add_generate_command(CLI::App& app, CommandContext& context);
+void add_bench_command(CLI::App& app, CommandContext& context);
+void add_data_command(CLI::App& app, CommandContext& context);
+void add_report_command(CLI::App& app, CommandContext& context);
+void add_config_command(CLI::App& app, CommandContext& context);
+void add_info_command(CLI::App& app, CommandContext& context);
+
+// The positional CONFIG (one, required) and the repeatable --set.
+void add_config_options(CLI::App& command, std::string& config, std::vector<std::string>& sets);
+void add_set_option(CLI::App& command, std::vector<std::string>& sets);
+
+// Writes the object of cli.md to --json, if that was given. `config` may be an empty object.
+void write_command_json(const CommandContext& context, const std::string& command,
+                        const nlohmann::json& config, const nlohmann::json& results);
+
+}  // namespace cbwc

@@ -1,0 +1,31 @@
+// Means over seeds with 95 % t intervals, and paired differences. Non-finite values are the
+// caller's to leave out.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace cbwc {
+
+struct MeanInterval {
+  int64_t n = 0;
+  double mean = 0;          // nan when n = 0
+  double sd = 0, ci95 = 0;  // with n - 1; ci95 is the half-width; both nan when n < 2
+};
+MeanInterval mean_interval(const std::vector<double>& values);
+
+// a[i] - b[i], pairs where both are finite. supported: the interval does not contain 0.
+struct PairedDifference {
+  MeanInterval difference;
+  bool supported = false;
+};
+PairedDifference paired_difference(const std::vector<double>& a, const std::vector<double>& b);
+
+double student_t_975(int64_t degrees);                  // 0.975 quantile; degrees >= 1
+double quantile(std::vector<double> values, double q);  // linear between ranks; nan when empty
+double median(const std::vector<double>& values);
+
+std::string format_interval(const MeanInterval& value,
+                            int digits);  // "2.310 ± 0.012", "2.310 (n/a)"
+
+}  // namespace cbwc
