@@ -1,0 +1,36 @@
+// Causal multi-head self-attention with a fused qkv as GPT-2's, optional norms of q and k per head
+// (over the head's width, gains shared by the heads; not touched by the arm).
+#pragma once
+#include "layers/branch.h"
+
+namespace cbwc {
+
+enum class QkNorm { none, rmsnorm, layernorm };
+QkNorm parse_qk_norm(const std::string& name);
+const char* qk_norm_name(QkNorm norm);
+
+struct SelfAttentionOptions {
+  int64_t dim = 0, heads = 1;  // dim must be divisible by heads
+  QkNorm qk_norm = QkNorm::none;
+  double norm_eps = 1e-5;
+  bool norm_bias = true;
+  double dropout = 0;  // of the attention probabilities
+};
+
+class SelfAttention : public Module {
+ public:
+  SelfAttention(Module* parent, const std::string& name, const SelfAttentionOptions& options,
+                const Init& init, const Init& output_init, const BranchOptions& branch);
+  std::string describe() const override;
+  Variable forward(const Variable& x, const Context& context);  // (B, T, C) -> (B, T, C)
+  const Linear& projection() const { return out_.projection(); }
+
+ private:
+  Variable attend(const Variable& qkv, const Context& context);
+  const SelfAttentionOptions options_;
+  Linear qkv_;
+  std::unique_ptr<NormLayer> q_norm_, k_norm_;  // null without QK-norm
+  BranchOutput out_;
+};
+
+}  // namespace cbwc

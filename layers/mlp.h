@@ -1,0 +1,23 @@
+// MLP: Linear to 4 x dim, GELU, projection back onto the residual stream.
+#pragma once
+#include "autograd/ops/activation.h"
+#include "layers/branch.h"
+
+namespace cbwc {
+
+class Mlp : public Module {
+ public:
+  Mlp(Module* parent, const std::string& name, int64_t dim, int64_t hidden, Gelu gelu,
+      const Init& init, const Init& output_init, const BranchOptions& branch);
+  std::string describe() const override;
+  Variable forward(const Variable& x, const Context& context);
+  const Linear& projection() const { return down_.projection(); }
+
+ private:
+  const int64_t dim_, hidden_;
+  const Gelu gelu_;
+  Linear up_;
+  BranchOutput down_;
+};
+
+}  // namespace cbwc

@@ -1,0 +1,39 @@
+// A Transformer block.  pre: x + attn(norm1(x)), then x + mlp(norm2(x)).
+//                       post: norm1(x + attn(x)), then norm2(x + mlp(x)).
+#pragma once
+#include "layers/attention.h"
+#include "layers/mlp.h"
+
+namespace cbwc {
+
+enum class Placement { pre, post };
+Placement parse_placement(const std::string& name);
+const char* placement_name(Placement placement);
+
+struct BlockOptions {
+  SelfAttentionOptions attention;
+  BranchOptions branch;
+  Placement placement = Placement::pre;
+  Gelu gelu = Gelu::tanh;
+};
+
+class TransformerBlock : public Module {
+ public:
+  TransformerBlock(Module* parent, const std::string& name, const BlockOptions& options,
+                   const Init& init, const Init& output_init);
+  std::string describe() const override;
+  Variable forward(const Variable& x, const Context& context);
+  const NormLayer& norm1() const { return *norm1_; }
+  const NormLayer& norm2() const { return *norm2_; }
+  const SelfAttention& attention() const { return attention_; }
+  const Mlp& mlp() const { return mlp_; }
+
+ private:
+  const Placement placement_;
+  std::unique_ptr<NormLayer> norm1_;
+  SelfAttention attention_;
+  std::unique_ptr<NormLayer> norm2_;
+  Mlp mlp_;
+};
+
+}  // namespace cbwc
