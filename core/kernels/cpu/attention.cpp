@@ -1,0 +1,410 @@
+#include "core/kernels/attention.h"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "core/kernels/cpu/philox_words.h"
+#include "core/kernels/cpu/small_gemm.h"
+#include "core/kernels/cpu/vector_math.h"
+#include "core/tensor.h"
+
+// One OpenMP task is one (b, h). Inside it query blocks meet key blocks; scores of a pair of blocks
+// are all that exists of the (Tq, Tk) matrix. Nothing is shared between tasks, so the bits do not
+// depend on the thread count.
+namespace cbwc::cpu {
+namespace {
+
+constexpr int64_t kBlock =
+    64;  // queries and keys per block; a multiple of 4 (a Philox block) and of 16
+constexpr int64_t kSquare = kBlock * kBlock;
+
+int64_t blocks_of(int64_t n) { return (n + kBlock - 1) / kBlock; }
+
+template <class T>
+void pack_rows(const HeadView<const T>& x, int64_t b, int64_t h, int64_t n, int64_t D, T* to) {
+  const T* from = x.data + b * x.b + h * x.h;
+  for (int64_t t = 0; t < n; ++t) std::copy(from + t * x.t, from + t * x.t + D, to + t * D);
+}
+
+// Packed rows (n, D) -> per key block (D, kBlock), zero-padded: the B operand of X K^T.
+template <class T>
+void transpose_blocks(const T* x, int64_t n, int64_t D, T* to) {
+  for (int64_t k0 = 0; k0 < n; k0 += kBlock, to += D * kBlock) {
+    const int64_t rows = std::min(kBlock, n - k0);
+    for (int64_t d = 0; d < D; ++d) {
+      for (int64_t j = 0; j < rows; ++j) to[d * kBlock + j] = x[(k0 + j) * D + d];
+      for (int64_t j = rows; j < kBlock; ++j) to[d * kBlock + j] = 0;
+    }
+  }
+}
+
+// What one (b, h) needs to know to turn raw products into scores of a pair of blocks.
+template <class T>
+struct Head {
+  const AttentionShape& s;
+  int64_t b, h;
+
+  int64_t row_index(int64_t query) const { return (b * s.H + h) * s.Tq + query; }
+  // Keys that query sees, before the key mask: [0, keys_for).
+  int64_t keys_for(int64_t query) const {
+    return s.causal ? std::clamp<int64_t>(query + 1 + s.Tk - s.Tq, 0, s.Tk) : s.Tk;
+  }
+  int64_t seen(int64_t query, int64_t k0) const {
+    return std::clamp<int64_t>(keys_for(query) - k0, 0, kBlock);
+  }
+  // x[j] = scale x[j], -inf where the key mask hides it
+  void score(T* x, int64_t k0, int64_t n) const {
+    const T scale = static_cast<T>(s.scale);
+#pragma omp simd
+    for (int64_t j = 0; j < n; ++j) x[j] *= scale;
+    if (!s.key_mask) return;
+    const int32_t* mask = s.key_mask + b * s.Tk + k0;
+    for (int64_t j = 0; j < n; ++j)
+      if (mask[j] == 0) x[j] = -std::numeric_limits<T>::infinity();
+  }
+  // keep[j] = 1/(1-p) or 0 for the probabilities of one row against keys k0 + [0, n)
+  void dropout_factors(int64_t query, int64_t k0, int64_t n, T* keep) const {
+    uint32_t words[kBlock];
+    const int64_t first = row_index(query) * ((s.Tk + 3) / 4) + k0 / 4;
+    philox_words(s.dropout_key, s.dropout_block + static_cast<uint64_t>(first), (n + 3) / 4, words);
+    const uint32_t least = keep_threshold(s.dropout);
+    const T scale = static_cast<T>(1 / (1 - s.dropout));
+#pragma omp simd
+    for (int64_t j = 0; j < n; ++j) keep[j] = (words[j] >> 8) >= least ? scale : T(0);
+  }
+};
+
+// ---- forward
+// -------------------------------------------------------------------------------------
+
+template <class T>
+int64_t forward_workspace(const AttentionShape& s) {  // elements per thread
+  return (blocks_of(s.Tk) * kBlock + s.Tk) * s.D + 2 * kBlock * s.D + kSquare;
+}
+
+template <class T>
+class ForwardTask {
+ public:
+  ForwardTask(const AttentionForward<T>& a, int64_t b, int64_t h, T* workspace)
+      : a_(a), s_(a.shape), head_{a.shape, b, h} {
+    kt_ = workspace;
+    v_ = kt_ + blocks_of(s_.Tk) * kBlock * s_.D;
+    q_ = v_ + s_.Tk * s_.D;
+    o_ = q_ + kBlock * s_.D;
+    p_ = o_ + kBlock * s_.D;
+  }
+
+  double run() {
+    pack_rows(a_.k, head_.b, head_.h, s_.Tk, s_.D, v_);  // v_ lends its room first
+    transpose_blocks(v_, s_.Tk, s_.D, kt_);
+    pack_rows(a_.v, head_.b, head_.h, s_.Tk, s_.D, v_);
+    for (int64_t q0 = 0; q0 < s_.Tq; q0 += kBlock) query_block(q0);
+    return largest_;
+  }
+
+ private:
+  void query_block(int64_t q0) {
+    const int64_t rows = std::min(kBlock, s_.Tq - q0), D = s_.D;
+    HeadView<const T> from = a_.q;
+    from.data += q0 * from.t;
+    pack_rows(from, head_.b, head_.h, rows, D, q_);
+    std::fill(o_, o_ + rows * D, T(0));
+    std::fill(max_, max_ + rows, -std::numeric_limits<T>::infinity());
+    std::fill(sum_, sum_ + rows, T(0));
+    for (int64_t k0 = 0; k0 < s_.Tk; k0 += kBlock) {
+      const int64_t n = head_.seen(q0 + rows - 1, k0);  // the last row sees the most
+      if (n == 0) break;
+      small_gemm<T>({.m = rows,
+                     .n = kBlock,
+                     .k = D,
+                     .a = q_,
+                     .a_row = D,
+                     .a_col = 1,
+                     .b = kt_ + k0 * D,
+                     .ldb = kBlock,
+                     .c = p_,
+                     .ldc = kBlock,
+                     .add = false});
+      for (int64_t i = 0; i < rows; ++i) update_row(i, q0 + i, k0);
+      small_gemm<T>({.m = rows,
+                     .n = D,
+                     .k = n,
+                     .a = p_,
+                     .a_row = kBlock,
+                     .a_col = 1,
+                     .b = v_ + k0 * D,
+                     .ldb = D,
+                     .c = o_,
+                     .ldc = D,
+                     .add = true});
+    }
+    for (int64_t i = 0; i < rows; ++i) finish_row(i, q0 + i);
+  }
+
+  // Scores to probabilities relative to the running maximum; older sums are rescaled to it.
+  void update_row(int64_t i, int64_t query, int64_t k0) {
+    T* p = p_ + i * kBlock;
+    const int64_t n = head_.seen(query, k0);
+    std::fill(p + n, p + kBlock, T(0));
+    head_.score(p, k0, n);
+    const T m = std::max(max_[i], largest(p, n));
+    // No key so far. A NaN is not a missing key: it goes on into the result.
+    const bool none = m == -std::numeric_limits<T>::infinity();
+    if (none && !has_nan(p, n)) {
+      std::fill(p, p + n, T(0));
+      return;
+    }
+    const T base = none ? T(0) : m;
+    if (max_[i] != m) {
+      const T shrink = vexp(max_[i] - base);
+      sum_[i] *= shrink;
+      T* o = o_ + i * s_.D;
+#pragma omp simd
+      for (int64_t d = 0; d < s_.D; ++d) o[d] *= shrink;
+      max_[i] = m;
+    }
+    T sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t j = 0; j < n; ++j) {
+      p[j] = vexp(p[j] - base);
+      sum += p[j];
+    }
+    sum_[i] += sum;
+    if (s_.dropout == 0) return;
+    T keep[kBlock];
+    head_.dropout_factors(query, k0, n, keep);
+#pragma omp simd
+    for (int64_t j = 0; j < n; ++j) p[j] *= keep[j];
+  }
+
+  void finish_row(int64_t i, int64_t query) {
+    const bool none = sum_[i] == 0;
+    const T scale = none ? T(0) : T(1) / sum_[i];
+    const T* from = o_ + i * s_.D;
+    T* o = a_.o.data + head_.b * a_.o.b + head_.h * a_.o.h + query * a_.o.t;
+#pragma omp simd
+    for (int64_t d = 0; d < s_.D; ++d) o[d] = from[d] * scale;
+    a_.lse[head_.row_index(query)] =
+        none ? -std::numeric_limits<T>::infinity() : max_[i] + std::log(sum_[i]);
+    largest_ = std::max(largest_, static_cast<double>(max_[i]));
+  }
+
+  const AttentionForward<T>& a_;
+  const AttentionShape& s_;
+  Head<T> head_;
+  T *kt_, *v_, *q_, *o_, *p_;
+  T max_[kBlock], sum_[kBlock];
+  double largest_ = -std::numeric_limits<double>::infinity();
+};
+
+// ---- backward
+// ------------------------------------------------------------------------------------
+
+template <class T>
+int64_t backward_workspace(const AttentionShape& s) {
+  return 2 * blocks_of(s.Tk) * kBlock * s.D + s.Tk * s.D + 3 * s.Tq * s.D + s.Tq +
+         2 * kBlock * s.D + 2 * kSquare;
+}
+
+// With P the probabilities and M the dropout factors: dV = (P M)^T dO, dP = M (dO V^T),
+// dS = P (dP - delta) scale, delta = rowsum(dO O), dQ = dS K, dK = dS^T Q.
+template <class T>
+class BackwardTask {
+ public:
+  BackwardTask(const AttentionBackward<T>& a, int64_t b, int64_t h, T* workspace)
+      : a_(a), s_(a.shape), head_{a.shape, b, h} {
+    const int64_t padded = blocks_of(s_.Tk) * kBlock * s_.D;
+    kt_ = workspace;
+    vt_ = kt_ + padded;
+    k_ = vt_ + padded;
+    q_ = k_ + s_.Tk * s_.D;
+    do_ = q_ + s_.Tq * s_.D;
+    dq_ = do_ + s_.Tq * s_.D;
+    delta_ = dq_ + s_.Tq * s_.D;
+    dk_ = delta_ + s_.Tq;
+    dv_ = dk_ + kBlock * s_.D;
+    p_ = dv_ + kBlock * s_.D;
+    ds_ = p_ + kSquare;
+  }
+
+  void run() {
+    const int64_t b = head_.b, h = head_.h, D = s_.D;
+    pack_rows(a_.v, b, h, s_.Tk, D, k_);
+    transpose_blocks(k_, s_.Tk, D, vt_);
+    pack_rows(a_.k, b, h, s_.Tk, D, k_);
+    transpose_blocks(k_, s_.Tk, D, kt_);
+    pack_rows(a_.o, b, h, s_.Tq, D, q_);
+    pack_rows(a_.dout, b, h, s_.Tq, D, do_);
+    for (int64_t t = 0; t < s_.Tq; ++t) {
+      T dot = 0;
+#pragma omp simd reduction(+ : dot)
+      for (int64_t d = 0; d < D; ++d) dot += do_[t * D + d] * q_[t * D + d];
+      delta_[t] = dot;
+    }
+    pack_rows(a_.q, b, h, s_.Tq, D, q_);
+    std::fill(dq_, dq_ + s_.Tq * D, T(0));
+    for (int64_t k0 = 0; k0 < s_.Tk; k0 += kBlock) key_block(k0);
+    write(a_.dq, a_.accumulate_dq, dq_, 0, s_.Tq);
+  }
+
+ private:
+  void key_block(int64_t k0) {
+    const int64_t D = s_.D, keys = std::min(kBlock, s_.Tk - k0);
+    std::fill(dk_, dk_ + keys * D, T(0));
+    std::fill(dv_, dv_ + keys * D, T(0));
+    for (int64_t q0 = 0; q0 < s_.Tq; q0 += kBlock) {
+      const int64_t rows = std::min(kBlock, s_.Tq - q0);
+      const int64_t n = head_.seen(q0 + rows - 1, k0);
+      if (n > 0) pair(q0, rows, k0, n);
+    }
+    write(a_.dk, a_.accumulate_dk, dk_, k0, keys);
+    write(a_.dv, a_.accumulate_dv, dv_, k0, keys);
+  }
+
+  void pair(int64_t q0, int64_t rows, int64_t k0, int64_t n) {
+    const int64_t D = s_.D;
+    const T *q = q_ + q0 * D, *dout = do_ + q0 * D;
+    small_gemm<T>({.m = rows,
+                   .n = kBlock,
+                   .k = D,
+                   .a = q,
+                   .a_row = D,
+                   .a_col = 1,
+                   .b = kt_ + k0 * D,
+                   .ldb = kBlock,
+                   .c = p_,
+                   .ldc = kBlock,
+                   .add = false});
+    small_gemm<T>({.m = rows,
+                   .n = kBlock,
+                   .k = D,
+                   .a = dout,
+                   .a_row = D,
+                   .a_col = 1,
+                   .b = vt_ + k0 * D,
+                   .ldb = kBlock,
+                   .c = ds_,
+                   .ldc = kBlock,
+                   .add = false});
+    for (int64_t i = 0; i < rows; ++i) row(i, q0 + i, k0);
+    small_gemm<T>({.m = n,
+                   .n = D,
+                   .k = rows,
+                   .a = p_,
+                   .a_row = 1,
+                   .a_col = kBlock,
+                   .b = dout,
+                   .ldb = D,
+                   .c = dv_,
+                   .ldc = D,
+                   .add = true});
+    small_gemm<T>({.m = n,
+                   .n = D,
+                   .k = rows,
+                   .a = ds_,
+                   .a_row = 1,
+                   .a_col = kBlock,
+                   .b = q,
+                   .ldb = D,
+                   .c = dk_,
+                   .ldc = D,
+                   .add = true});
+    small_gemm<T>({.m = rows,
+                   .n = D,
+                   .k = n,
+                   .a = ds_,
+                   .a_row = kBlock,
+                   .a_col = 1,
+                   .b = k_ + k0 * D,
+                   .ldb = D,
+                   .c = dq_ + q0 * D,
+                   .ldc = D,
+                   .add = true});
+  }
+
+  // p_: products Q K^T -> P M; ds_: products dO V^T -> dS
+  void row(int64_t i, int64_t query, int64_t k0) {
+    T *p = p_ + i * kBlock, *ds = ds_ + i * kBlock;
+    const T lse = a_.lse[head_.row_index(query)];
+    const bool none = lse == -std::numeric_limits<T>::infinity();
+    const int64_t n = none ? 0 : head_.seen(query, k0);
+    std::fill(p + n, p + kBlock, T(0));
+    std::fill(ds + n, ds + kBlock, T(0));
+    head_.score(p, k0, n);
+    const T delta = delta_[query], scale = static_cast<T>(s_.scale);
+    if (s_.dropout == 0) {
+#pragma omp simd
+      for (int64_t j = 0; j < n; ++j) {
+        p[j] = vexp(p[j] - lse);
+        ds[j] = p[j] * (ds[j] - delta) * scale;
+      }
+      return;
+    }
+    T keep[kBlock];
+    head_.dropout_factors(query, k0, n, keep);
+#pragma omp simd
+    for (int64_t j = 0; j < n; ++j) {
+      const T prob = vexp(p[j] - lse);
+      ds[j] = prob * (ds[j] * keep[j] - delta) * scale;
+      p[j] = prob * keep[j];
+    }
+  }
+
+  void write(const HeadView<T>& to, bool accumulate, const T* from, int64_t t0, int64_t n) {
+    if (!to.data) return;
+    for (int64_t t = 0; t < n; ++t) {
+      T* x = to.data + head_.b * to.b + head_.h * to.h + (t0 + t) * to.t;
+      const T* y = from + t * s_.D;
+      for (int64_t d = 0; d < s_.D; ++d) x[d] = (accumulate ? x[d] : T(0)) + y[d];
+    }
+  }
+
+  const AttentionBackward<T>& a_;
+  const AttentionShape& s_;
+  Head<T> head_;
+  T *kt_, *vt_, *k_, *q_, *do_, *dq_, *delta_, *dk_, *dv_, *p_, *ds_;
+};
+
+// f(b * H + h, workspace) in parallel; one workspace per thread, made before any task runs.
+template <class T, class F>
+void for_heads(const AttentionShape& s, int64_t elements, const F& f) {
+  const int64_t heads = s.B * s.H;
+  const int team = static_cast<int>(std::min<int64_t>(omp_get_max_threads(), heads));
+  if (team == 0) return;
+  elements = (elements + 15) / 16 * 16;
+  const Storage room(static_cast<size_t>(elements) * sizeof(T) * static_cast<size_t>(team),
+                     Device::cpu);
+  T* workspace = static_cast<T*>(room.data);
+#pragma omp parallel for schedule(dynamic) num_threads(team)
+  for (int64_t i = 0; i < heads; ++i) f(i, workspace + omp_get_thread_num() * elements);
+}
+}  // namespace
+
+template <class T>
+void attention_forward(const AttentionForward<T>& a) {
+  const AttentionShape& s = a.shape;
+  std::vector<double> largest(static_cast<size_t>(s.B * s.H));
+  for_heads<T>(s, forward_workspace<T>(s), [&](int64_t i, T* workspace) {
+    largest[static_cast<size_t>(i)] = ForwardTask<T>(a, i / s.H, i % s.H, workspace).run();
+  });
+  if (!a.max_logit) return;
+  *a.max_logit = -std::numeric_limits<double>::infinity();
+  for (double x : largest) *a.max_logit = std::max(*a.max_logit, x);
+}
+
+template <class T>
+void attention_backward(const AttentionBackward<T>& a) {
+  const AttentionShape& s = a.shape;
+  for_heads<T>(s, backward_workspace<T>(s), [&](int64_t i, T* workspace) {
+    BackwardTask<T>(a, i / s.H, i % s.H, workspace).run();
+  });
+}
+
+template void attention_forward(const AttentionForward<float>&);
+template void attention_forward(const AttentionForward<double>&);
+template void attention_backward(const AttentionBackward<float>&);
+template void attention_backward(const AttentionBackward<double>&);
+
+}  // namespace cbwc::cpu
