@@ -28,6 +28,8 @@ class Gradients {
     bool accumulate;
   };
   Target target(int input);
+  // Another backward over the same saved tensors may follow: they must not be written into.
+  bool keeps_data() const { return keeps_data_; }
 
  private:
   friend class Tape;
@@ -41,6 +43,7 @@ class Gradients {
   };
   std::vector<Tensor> outputs_;
   std::vector<Slot> slots_;
+  bool keeps_data_ = false;
 };
 
 class Op {

@@ -157,6 +157,7 @@ void Tape::backward(const Variable& loss, const BackwardOptions& options) {
   for (size_t n = nodes_.size(); n-- > 0;) {
     TapeNode& node = nodes_[n];
     Gradients g;
+    g.keeps_data_ = options.keep_data;
     bool any = false;
     for (ValueId out : node.outputs) {
       any |= gradients_[out].defined();

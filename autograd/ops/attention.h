@@ -26,8 +26,10 @@ class AttentionOp : public Op {
   friend Variable attention(const Variable&, const Variable&, const Variable&,
                             const AttentionOptions&);
   friend Variable attention_qkv(const Variable&, int64_t, const AttentionOptions&);
+  void forward(const AttentionOptions& options);
   template <class T>
-  void backward_typed(Gradients& g);
+  void backward_typed(const Tensor& dout, const Tensor& dq, const Tensor& dk, const Tensor& dv,
+                      bool accumulate);
   AttentionShape shape_{};
   bool packed_ = false;
   Tensor q_, k_, v_;  // (B, H, T, D) views

@@ -1,0 +1,50 @@
+#include "autograd/ops/activation.h"
+
+#include "autograd/ops/cpu_only.h"
+
+namespace cbwc {
+namespace {
+const char* activation_name(Activation kind) {
+  if (kind == Activation::relu) return "relu";
+  return kind == Activation::silu ? "silu" : "gelu";
+}
+
+Variable activate(const Variable& x, Activation kind) {
+  const char* name = activation_name(kind);
+  CBWC_CHECK(x.defined(), name, ": x is undefined");
+  require_cpu(x.value(), name);
+  const Tensor in = x.value().contiguous();
+  Tensor y = Tensor::empty_like(in);
+  dispatch_float(in.dtype(), name, [&](auto zero) {
+    using T = decltype(zero);
+    cpu::activation_forward<T>(
+        {.x = in.data<T>(), .y = y.data<T>(), .n = in.numel(), .kind = kind});
+  });
+  return record(std::make_unique<ActivationOp>(kind, in), {&x}, y);
+}
+}  // namespace
+
+const char* ActivationOp::name() const { return activation_name(kind_); }
+
+void ActivationOp::backward(Gradients& g) {
+  if (!g.wants(0)) return;
+  const Tensor dy = g.take_out();
+  Tensor dx = dy.unique() ? dy : Tensor::empty_like(dy);
+  dispatch_float(dy.dtype(), name(), [&](auto zero) {
+    using T = decltype(zero);
+    cpu::activation_backward<T>({.dy = dy.data<T>(),
+                                 .x = x_.data<T>(),
+                                 .dx = dx.data<T>(),
+                                 .n = dy.numel(),
+                                 .kind = kind_});
+  });
+  g.give(0, std::move(dx));
+}
+
+Variable gelu(const Variable& x, Gelu form) {
+  return activate(x, form == Gelu::erf ? Activation::gelu_erf : Activation::gelu_tanh);
+}
+Variable relu(const Variable& x) { return activate(x, Activation::relu); }
+Variable silu(const Variable& x) { return activate(x, Activation::silu); }
+
+}  // namespace cbwc

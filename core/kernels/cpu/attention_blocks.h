@@ -1,0 +1,87 @@
+// What attention's forward and backward share: packed blocks, scores, dropout, the loop over heads.
+#pragma once
+#include <omp.h>
+
+#include <algorithm>
+
+#include "core/kernels/attention.h"
+#include "core/kernels/cpu/philox_words.h"
+#include "core/kernels/cpu/vector_math.h"
+#include "core/tensor.h"
+
+namespace cbwc::cpu {
+
+constexpr int64_t kBlock = 64;  // queries, or keys, per block; a multiple of 4 and of 16
+constexpr int64_t kSquare = kBlock * kBlock;
+
+inline int64_t blocks_of(int64_t n) { return (n + kBlock - 1) / kBlock; }
+
+template <class T>
+void pack_rows(const HeadView<const T>& x, int64_t b, int64_t h, int64_t n, int64_t D, T* to) {
+  const T* from = x.data + b * x.b + h * x.h;
+  for (int64_t t = 0; t < n; ++t) std::copy(from + t * x.t, from + t * x.t + D, to + t * D);
+}
+
+// Packed rows (n, D) -> per key block (D, kBlock), zero-padded: the B operand of X K^T.
+template <class T>
+void transpose_blocks(const T* x, int64_t n, int64_t D, T* to) {
+  for (int64_t k0 = 0; k0 < n; k0 += kBlock, to += D * kBlock) {
+    const int64_t rows = std::min(kBlock, n - k0);
+    for (int64_t d = 0; d < D; ++d) {
+      for (int64_t j = 0; j < rows; ++j) to[d * kBlock + j] = x[(k0 + j) * D + d];
+      for (int64_t j = rows; j < kBlock; ++j) to[d * kBlock + j] = 0;
+    }
+  }
+}
+
+// What one (b, h) needs to know to turn raw products into scores of a pair of blocks.
+template <class T>
+struct Head {
+  const AttentionShape& s;
+  int64_t b, h;
+
+  int64_t row_index(int64_t query) const { return (b * s.H + h) * s.Tq + query; }
+  // Keys that query sees, before the key mask: [0, keys_for).
+  int64_t keys_for(int64_t query) const {
+    return s.causal ? std::clamp<int64_t>(query + 1 + s.Tk - s.Tq, 0, s.Tk) : s.Tk;
+  }
+  int64_t seen(int64_t query, int64_t k0) const {
+    return std::clamp<int64_t>(keys_for(query) - k0, 0, kBlock);
+  }
+  // x[j] = scale x[j], -inf where the key mask hides it
+  void score(T* x, int64_t k0, int64_t n) const {
+    const T scale = static_cast<T>(s.scale);
+#pragma omp simd
+    for (int64_t j = 0; j < n; ++j) x[j] *= scale;
+    if (!s.key_mask) return;
+    const int32_t* mask = s.key_mask + b * s.Tk + k0;
+    for (int64_t j = 0; j < n; ++j)
+      if (mask[j] == 0) x[j] = -std::numeric_limits<T>::infinity();
+  }
+  // keep[j] = 1/(1-p) or 0 for the probabilities of one row against keys k0 + [0, n)
+  void dropout_factors(int64_t query, int64_t k0, int64_t n, T* keep) const {
+    uint32_t words[kBlock];
+    const int64_t first = row_index(query) * ((s.Tk + 3) / 4) + k0 / 4;
+    philox_words(s.dropout_key, s.dropout_block + static_cast<uint64_t>(first), (n + 3) / 4, words);
+    const uint32_t least = keep_threshold(s.dropout);
+    const T scale = static_cast<T>(1 / (1 - s.dropout));
+#pragma omp simd
+    for (int64_t j = 0; j < n; ++j) keep[j] = (words[j] >> 8) >= least ? scale : T(0);
+  }
+};
+
+// f(b * H + h, workspace) in parallel; one workspace per thread, made before any task runs.
+template <class T, class F>
+void for_heads(const AttentionShape& s, int64_t elements, const F& f) {
+  const int64_t heads = s.B * s.H;
+  const int team = static_cast<int>(std::min<int64_t>(omp_get_max_threads(), heads));
+  if (team == 0) return;
+  elements = (elements + 15) / 16 * 16;
+  const Storage room(static_cast<size_t>(elements) * sizeof(T) * static_cast<size_t>(team),
+                     Device::cpu);
+  T* workspace = static_cast<T*>(room.data);
+#pragma omp parallel for schedule(dynamic) num_threads(team)
+  for (int64_t i = 0; i < heads; ++i) f(i, workspace + omp_get_thread_num() * elements);
+}
+
+}  // namespace cbwc::cpu
