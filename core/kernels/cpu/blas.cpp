@@ -1,0 +1,169 @@
+#include "core/kernels/blas.h"
+
+#include <cblas.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+
+#include "core/check.h"
+#include "core/parallel.h"
+
+extern "C" {
+char* openblas_get_corename();
+char* openblas_get_config();
+void openblas_set_num_threads(int);
+}
+
+namespace cbwc {
+namespace {
+
+// Set for the second start, so that it happens once; holds nothing that a user would configure.
+constexpr const char* kRestarted = "CBWC_BLAS_RESTARTED";
+
+// How wide the vectors of a kernel family are: 512, 256 or 128 bits.
+int kernel_width(const std::string& core) {
+  for (const char* name : {"SkylakeX", "Cooperlake", "SapphireRapids"})
+    if (core == name) return 512;
+  for (const char* name : {"Haswell", "Zen", "Excavator"})
+    if (core == name) return 256;
+  return 128;
+}
+
+int cpu_width() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
+    return 512;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return 256;
+  return 128;
+#else
+  return 0;  // elsewhere the library's own choice stands
+#endif
+}
+
+std::mutex log_mutex;
+bool logging = false;
+std::vector<GemmShape> gemm_log;
+
+void log_gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k) {
+  std::lock_guard lock(log_mutex);
+  for (GemmShape& s : gemm_log) {
+    if (s.m == m && s.n == n && s.k == k && s.transpose_a == ta && s.transpose_b == tb) {
+      ++s.calls;
+      return;
+    }
+  }
+  gemm_log.push_back({m, n, k, ta, tb, 1});
+}
+
+int to_int(int64_t n) {
+  CBWC_CHECK(n >= 0 && n <= INT32_MAX, "gemm: the extent ", n, " is beyond BLAS's 32 bits");
+  return static_cast<int>(n);
+}
+
+// One product against a plain loop in double (cases.md P67 d).
+void check_products() {
+  const int64_t m = 129, n = 257, k = 65;
+  std::vector<float> a(m * k), b(k * n), c(m * n, NAN);
+  for (int64_t i = 0; i < m * k; ++i) a[i] = static_cast<float>(std::sin(0.37 * double(i) + 1));
+  for (int64_t i = 0; i < k * n; ++i) b[i] = static_cast<float>(std::cos(0.11 * double(i)));
+  cpu::gemm<float>(false, false, m, n, k, 1.f, a.data(), k, b.data(), n, 0.f, c.data(), n);
+  double worst = 0, largest = 0;
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t j = 0; j < n; ++j) {
+      double sum = 0;
+      for (int64_t l = 0; l < k; ++l) sum += double(a[i * k + l]) * double(b[l * n + j]);
+      const double error = std::abs(sum - double(c[i * n + j]));
+      worst = error <= worst ? worst : error;  // a NaN is kept
+      largest = std::max(largest, std::abs(sum));
+    }
+  }
+  CBWC_CHECK(worst <= 1e-5 * largest, "OpenBLAS computes wrong products on this machine (kernels ",
+             openblas_get_corename(), ", relative error ", worst / largest,
+             "): set OPENBLAS_CORETYPE to another kernel, for example Haswell");
+}
+
+}  // namespace
+
+void blas_startup(char** argv) {
+  const int have = kernel_width(openblas_get_corename()), can = cpu_width();
+  if (have < can && std::getenv("OPENBLAS_CORETYPE") == nullptr &&
+      std::getenv(kRestarted) == nullptr) {
+    setenv("OPENBLAS_CORETYPE", can == 512 ? "SkylakeX" : "Haswell", 1);
+    setenv(kRestarted, "1", 1);
+    // Only returns when it fails; then the slow kernels serve, and blas_info() says so.
+    execv("/proc/self/exe", argv);
+  }
+  check_products();
+}
+
+BlasInfo blas_info() {
+  BlasInfo info;
+  info.config = openblas_get_config();
+  info.kernels = openblas_get_corename();
+  info.library = info.config.substr(0, info.config.find(' ', info.config.find(' ') + 1));
+  info.openmp = info.config.find("USE_OPENMP") != std::string::npos;
+  const char* chosen = std::getenv("OPENBLAS_CORETYPE");
+  info.user_set = chosen != nullptr && std::getenv(kRestarted) == nullptr;
+  if (!info.openmp)
+    info.warnings.push_back(
+        "OpenBLAS is not the OpenMP build: products will fight with our threads for the cores "
+        "(apt-get install libopenblas-openmp-dev, then build again)");
+  if (kernel_width(info.kernels) < cpu_width()) {
+    const std::string better = cpu_width() == 512 ? "SkylakeX" : "Haswell";
+    info.warnings.push_back(
+        info.user_set ? "OPENBLAS_CORETYPE=" + std::string(chosen) +
+                            " is set in the environment; this CPU could run the faster kernels of " +
+                            better
+                      : "OpenBLAS runs its " + info.kernels + " kernels; " + better +
+                            " would be faster on this CPU");
+  }
+  return info;
+}
+
+void start_gemm_log() {
+  std::lock_guard lock(log_mutex);
+  gemm_log.clear();
+  logging = true;
+}
+
+std::vector<GemmShape> stop_gemm_log() {
+  std::lock_guard lock(log_mutex);
+  logging = false;
+  return std::move(gemm_log);
+}
+
+namespace cpu {
+
+template <class T>
+void gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, T alpha, const T* a, int64_t lda,
+          const T* b, int64_t ldb, T beta, T* c, int64_t ldc) {
+  if (m == 0 || n == 0) return;
+  if (logging) log_gemm(ta, tb, m, n, k);
+  if (k == 0) {
+    // Not left to the library: some builds read C although beta is 0.
+    for (int64_t i = 0; i < m; ++i)
+      for (int64_t j = 0; j < n; ++j) c[i * ldc + j] = beta == T(0) ? T(0) : beta * c[i * ldc + j];
+    return;
+  }
+  const auto op_a = ta ? CblasTrans : CblasNoTrans, op_b = tb ? CblasTrans : CblasNoTrans;
+  if constexpr (std::is_same_v<T, float>) {
+    cblas_sgemm(CblasRowMajor, op_a, op_b, to_int(m), to_int(n), to_int(k), alpha, a, to_int(lda),
+                b, to_int(ldb), beta, c, to_int(ldc));
+  } else {
+    cblas_dgemm(CblasRowMajor, op_a, op_b, to_int(m), to_int(n), to_int(k), alpha, a, to_int(lda),
+                b, to_int(ldb), beta, c, to_int(ldc));
+  }
+}
+template void gemm<float>(bool, bool, int64_t, int64_t, int64_t, float, const float*, int64_t,
+                          const float*, int64_t, float, float*, int64_t);
+template void gemm<double>(bool, bool, int64_t, int64_t, int64_t, double, const double*, int64_t,
+                           const double*, int64_t, double, double*, int64_t);
+
+void set_blas_threads(int threads) { openblas_set_num_threads(threads); }
+
+}  // namespace cpu
+}  // namespace cbwc
