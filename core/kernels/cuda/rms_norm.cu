@@ -104,10 +104,10 @@ void rms_norm_backward(const RmsNormBackward<T>& a) {
     launch("rms_norm", partial_kernel<T>, Grid{capped_blocks(chunks.count * tiles), kThreads}, a,
            dgamma, dbeta, chunks.count, chunks.size, tiles);
   const Grid columns{capped_blocks(tiles), kThreads};
-  if (dgamma)
+  if (a.dgamma)
     launch("rms_norm", sum_chunks<T>, columns, dgamma, a.dgamma, chunks.count, a.cols,
            a.accumulate_dgamma);
-  if (dbeta)
+  if (a.dbeta)
     launch("rms_norm", sum_chunks<T>, columns, dbeta, a.dbeta, chunks.count, a.cols,
            a.accumulate_dbeta);
 }
