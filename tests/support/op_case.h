@@ -28,8 +28,8 @@ struct OpCase {
   std::string name;
   std::vector<Shape> shapes;  // float inputs, drawn from N(0.5, 1)
   TensorFunction run;
-  TensorFunction reference;  // the same from small ops; empty: no comparison
-  std::vector<BadInput> bad_inputs;
+  TensorFunction reference = {};  // the same from small ops; empty: no comparison
+  std::vector<BadInput> bad_inputs = {};
   double tolerance64 = kTolerance64;
   double tolerance32 = kTolerance32;
   double gradient_tolerance = kGradientTolerance;
