@@ -1,0 +1,355 @@
+#include "experiments/config.h"
+
+#include <fmt/format.h>
+
+#include <toml++/toml.h>
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
+
+#include "core/check.h"
+
+namespace cbwc {
+namespace {
+
+namespace fs = std::filesystem;
+
+size_t edit_distance(const std::string& a, const std::string& b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t up = row[j];
+      row[j] = std::min({up + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])});
+      diagonal = up;
+    }
+  }
+  return row[b.size()];
+}
+
+const ConfigKey* find_key(const std::string& section, const std::string& name) {
+  for (const ConfigKey& key : config_keys())
+    if (key.section == section && key.name == name) return &key;
+  return nullptr;
+}
+
+bool is_section(const std::string& name) {
+  return std::any_of(config_keys().begin(), config_keys().end(),
+                     [&](const ConfigKey& key) { return key.section == name; });
+}
+
+std::string section_list() {
+  std::string list;
+  for (const ConfigKey& key : config_keys())
+    if (list.find(key.section) == std::string::npos)
+      list += (list.empty() ? "" : ", ") + key.section;
+  return list;
+}
+
+[[noreturn]] void fail_unknown(const std::string& where, const std::string& section,
+                               const std::string& name) {
+  const ConfigKey* best = nullptr;
+  double best_score = 0;
+  for (const ConfigKey& key : config_keys()) {
+    // A name that exists elsewhere means a wrong section; a slip in this section comes next.
+    double score = static_cast<double>(edit_distance(name, key.name));
+    if (!key.alias.empty())
+      score = std::min(score, static_cast<double>(edit_distance(name, key.alias)));
+    if (key.section != section) score += 0.5;
+    if (!best || score < best_score) best = &key, best_score = score;
+  }
+  const std::string asked = section.empty() ? name : section + "." + name;
+  if (best->name == name)
+    detail::fail(where, ": unknown key '", asked, "': '", name, "' belongs in section [",
+                 best->section, "]");
+  detail::fail(where, ": unknown key '", asked, "': the nearest known one is '", best->name,
+               "' in section [", best->section, "]");
+}
+
+std::string type_name(const KeyField& field) {
+  constexpr const char* kNames[] = {"boolean",          "integer",      "number",        "text",
+                                    "list of integers", "list of text", "list of tables"};
+  return kNames[field.index()];
+}
+
+std::string node_type(const toml::node& node) {
+  switch (node.type()) {
+    case toml::node_type::string:
+      return "text";
+    case toml::node_type::integer:
+      return "an integer";
+    case toml::node_type::floating_point:
+      return "a number";
+    case toml::node_type::boolean:
+      return "a boolean";
+    case toml::node_type::array:
+      return "a list";
+    case toml::node_type::table:
+      return "a table";
+    default:
+      return "a date or time";
+  }
+}
+
+// One value of a key, with everything a message needs.
+struct Reader {
+  const ConfigKey& key;
+  std::string where;
+
+  [[noreturn]] void fail_type(const char* expected, const toml::node& node) const {
+    detail::fail(where, ": ", key.full(), ": expected ", expected, ", got ", node_type(node));
+  }
+  void check_range(double value) const {
+    if (key.min == key.max) return;
+    const bool inside = value <= key.max && (key.above_min ? value > key.min : value >= key.min);
+    CBWC_CHECK(inside, where, ": ", key.full(), ": expected a value ",
+               key.above_min ? "above " : "of at least ", fmt::format("{}", key.min),
+               std::isfinite(key.max) ? fmt::format(" and at most {}", key.max) : "", ", got ",
+               fmt::format("{}", value));
+  }
+  double number(const toml::node& node) const {
+    double value = 0;
+    if (node.is_floating_point())
+      value = *node.value<double>();
+    else if (node.is_integer())
+      value = static_cast<double>(*node.value<int64_t>());
+    else
+      fail_type("a number", node);
+    CBWC_CHECK(std::isfinite(value), where, ": ", key.full(), ": expected a finite number");
+    check_range(value);
+    return value;
+  }
+  int64_t integer(const toml::node& node) const {
+    if (node.is_integer()) {
+      const int64_t value = *node.value<int64_t>();
+      check_range(static_cast<double>(value));
+      return value;
+    }
+    if (!node.is_floating_point()) fail_type("an integer", node);
+    const double value = *node.value<double>();
+    CBWC_CHECK(std::isfinite(value) && value == std::floor(value) && std::fabs(value) < 9e15, where,
+               ": ", key.full(), ": expected an integer, got ", fmt::format("{}", value));
+    check_range(value);
+    return static_cast<int64_t>(value);
+  }
+  std::string text(const toml::node& node) const {
+    if (!node.is_string()) fail_type("text", node);
+    std::string value = *node.value<std::string>();
+    if (key.choices.empty()) return value;
+    const auto& all = key.choices;
+    CBWC_CHECK(std::find(all.begin(), all.end(), value) != all.end(), where, ": ", key.full(),
+               ": expected one of ", fmt::format("{}", fmt::join(all, ", ")), "; got '", value,
+               "'");
+    return value;
+  }
+  const toml::array& list(const toml::node& node, const char* expected) const {
+    if (!node.is_array()) fail_type(expected, node);
+    return *node.as_array();
+  }
+  SweepEntry sweep_entry(const toml::node& node) const;
+};
+
+std::string value_text(const toml::node& node) {
+  std::ostringstream out;
+  node.visit([&](const auto& value) {
+    using Type = std::decay_t<decltype(value)>;
+    if constexpr (toml::is_floating_point<Type>)
+      out << fmt::format("{}", *value);  // the shortest text that reads back the same
+    else if constexpr (!toml::is_table<Type> && !toml::is_array<Type>)
+      out << toml::node_view<const toml::node>(value);
+  });
+  return out.str();
+}
+
+SweepEntry Reader::sweep_entry(const toml::node& node) const {
+  if (!node.is_table()) fail_type("a table {\"section.key\" = [values]}", node);
+  SweepEntry entry;
+  for (const auto& [name, values] : *node.as_table()) {
+    const std::string full(name.str());
+    const size_t dot = full.find('.');
+    CBWC_CHECK(dot != std::string::npos, where, ": ", key.full(), ": expected a quoted key like ",
+               "\"model.dropout\", got '", full, "'");
+    const std::string section = full.substr(0, dot), rest = full.substr(dot + 1);
+    if (!find_key(section, rest)) fail_unknown(where, section, rest);
+    CBWC_CHECK(section == "model" || section == "optim" || section == "data", where, ": ",
+               key.full(), ": only keys of model, data and optim can vary, not '", full, "'");
+    CBWC_CHECK(full != "model.norm", where, ": ", key.full(),
+               ": model.norm is set by compare.arms, it cannot vary here");
+    auto& texts = entry[full];
+    if (const toml::array* all = values.as_array())
+      for (const toml::node& value : *all) texts.push_back(value_text(value));
+    else
+      texts.push_back(value_text(values));
+    CBWC_CHECK(!texts.empty(), where, ": ", key.full(), ": '", full, "' has no values");
+    for (const std::string& text : texts)
+      CBWC_CHECK(!text.empty(), where, ": ", key.full(), ": '", full,
+                 "': expected plain values, not lists or tables");
+  }
+  CBWC_CHECK(!entry.empty(), where, ": ", key.full(), ": an empty table");
+  return entry;
+}
+
+template <class T>
+void check_distinct(const std::vector<T>& values, const Reader& reader) {
+  CBWC_CHECK(!values.empty(), reader.where, ": ", reader.key.full(), ": expected at least one");
+  CBWC_CHECK(std::set<T>(values.begin(), values.end()).size() == values.size(), reader.where, ": ",
+             reader.key.full(), ": the same value twice");
+}
+
+void set_value(Config& config, const ConfigKey& key, const toml::node& node,
+               const std::string& where) {
+  const Reader reader{key, where};
+  const KeyField field = key.field(config);
+  if (auto* to = std::get_if<bool*>(&field)) {
+    if (!node.is_boolean()) reader.fail_type("a boolean (true or false)", node);
+    **to = *node.value<bool>();
+  } else if (auto* to = std::get_if<int64_t*>(&field)) {
+    **to = reader.integer(node);
+  } else if (auto* to = std::get_if<double*>(&field)) {
+    **to = reader.number(node);
+  } else if (auto* to = std::get_if<std::string*>(&field)) {
+    **to = reader.text(node);
+  } else if (auto* to = std::get_if<std::vector<int64_t>*>(&field)) {
+    (*to)->clear();
+    for (const toml::node& one : reader.list(node, "a list of integers"))
+      (*to)->push_back(reader.integer(one));
+    check_distinct(**to, reader);
+  } else if (auto* to = std::get_if<std::vector<std::string>*>(&field)) {
+    (*to)->clear();
+    for (const toml::node& one : reader.list(node, "a list of text"))
+      (*to)->push_back(reader.text(one));
+    check_distinct(**to, reader);
+  } else if (auto* to = std::get_if<std::vector<SweepEntry>*>(&field)) {
+    (*to)->clear();
+    for (const toml::node& one : reader.list(node, "a list of tables"))
+      (*to)->push_back(reader.sweep_entry(one));
+  }
+  config.where[key.full()] = where;
+}
+
+void set_text(Config& config, const std::string& set) {
+  const std::string where = "--set " + set;
+  const size_t equals = set.find('='), dot = set.find('.');
+  CBWC_CHECK(equals != std::string::npos && dot < equals, where, ": expected section.key=value");
+  const std::string section = set.substr(0, dot), name = set.substr(dot + 1, equals - dot - 1),
+                    value = set.substr(equals + 1);
+  const ConfigKey* key = find_key(section, name);
+  if (!key) fail_unknown(where, section, name);
+  CBWC_CHECK(value.find('\n') == std::string::npos, where, ": expected one line");
+  toml::table table;
+  try {
+    table = toml::parse("v = " + value);
+  } catch (const toml::parse_error& e) {
+    // A bare word is text; so is a path given to a key that holds text.
+    const bool word = !value.empty() && (std::isalpha(static_cast<unsigned char>(value[0])) != 0);
+    const bool holds_text = std::holds_alternative<std::string*>(key->field(config));
+    CBWC_CHECK((word || holds_text) && value.find('"') == std::string::npos, where, ": ",
+               key->full(), ": not a TOML value: ", e.description());
+    table.insert("v", value);
+  }
+  set_value(config, *key, *table.get("v"), where);
+}
+
+std::string where_of(const Config& config, std::initializer_list<const char*> keys) {
+  for (const char* key : keys)
+    if (auto it = config.where.find(key); it != config.where.end()) return it->second + ": ";
+  return "";
+}
+
+void check_together(const Config& config) {
+  const auto& model = config.model;
+  CBWC_CHECK(model.dim % model.heads == 0, where_of(config, {"model.heads", "model.dim"}),
+             "model.dim (", model.dim, ") must be a multiple of model.heads (", model.heads, ")");
+  CBWC_CHECK(config.run.early_stop_metric != "val_loss" || config.run.eval_every > 0,
+             where_of(config, {"run.early_stop_metric"}),
+             "run.early_stop_metric = \"val_loss\" needs run.eval_every above 0");
+}
+
+void check_sweep(const Config& config) {
+  Config plain = config;
+  plain.compare.sweep.clear();
+  for (const Variant& variant : expand_sweep(config)) {
+    try {
+      apply_sets(plain, variant.sets);
+    } catch (const Error& e) {
+      detail::fail(where_of(config, {"compare.sweep"}), "compare.sweep: ", e.what());
+    }
+  }
+}
+
+}  // namespace
+
+Config apply_sets(Config config, const std::vector<std::string>& sets) {
+  for (const std::string& set : sets) set_text(config, set);
+  check_together(config);
+  return config;
+}
+
+Config parse_config(const std::string& toml, const std::string& file,
+                    const std::vector<std::string>& sets) {
+  toml::table root;
+  try {
+    root = toml::parse(toml, file);
+  } catch (const toml::parse_error& e) {
+    detail::fail(file, ":", e.source().begin.line, ": ", e.description());
+  }
+  Config config;
+  for (const auto& [section_key, node] : root) {
+    const std::string section(section_key.str());
+    const auto line = section_key.source().begin.line;
+    const std::string where = fmt::format("{}:{}", file, line);
+    if (!node.is_table()) fail_unknown(where, "", section);
+    CBWC_CHECK(is_section(section), where, ": unknown section [", section,
+               "]; known: ", section_list());
+    for (const auto& [name, value] : *node.as_table()) {
+      const std::string at = fmt::format("{}:{}", file, name.source().begin.line);
+      const ConfigKey* key = find_key(section, std::string(name.str()));
+      if (!key) fail_unknown(at, section, std::string(name.str()));
+      set_value(config, *key, value, at);
+    }
+  }
+  config = apply_sets(std::move(config), sets);
+  check_sweep(config);
+  return config;
+}
+
+Config load_config(const std::string& path_or_name, const std::vector<std::string>& sets) {
+  const std::string file = find_config(path_or_name);
+  std::ifstream in(file, std::ios::binary);
+  CBWC_CHECK(in, file, ": cannot be read");
+  const std::string text((std::istreambuf_iterator<char>(in)), {});
+  Config config = parse_config(text, file, sets);
+  if (config.run.name.empty()) config.run.name = fs::path(file).stem().string();
+  return config;
+}
+
+std::string describe_keys() {
+  Config defaults;
+  std::string out, section;
+  for (const ConfigKey& key : config_keys()) {
+    if (key.section != section) {
+      out += (section.empty() ? "[" : "\n[") + key.section + "]\n";
+      section = key.section;
+    }
+    const KeyField field = key.field(defaults);
+    const std::string type =
+        key.choices.empty()
+            ? type_name(field)
+            : type_name(field) + ": " + fmt::format("{}", fmt::join(key.choices, "|"));
+    // The complete TOML holds the defaults' spelling.
+    static const std::string complete = config_to_toml(Config{});
+    const size_t begin = complete.find("\n" + key.name + " = ", complete.find("[" + section + "]"));
+    const size_t value = begin + key.name.size() + 4;
+    const std::string standard = complete.substr(value, complete.find('\n', value) - value);
+    out += fmt::format("{} = {}\n    {}{}; {}\n", key.name, standard, type,
+                       key.unit.empty() ? "" : ", in " + key.unit, key.help);
+  }
+  return out;
+}
+
+}  // namespace cbwc
