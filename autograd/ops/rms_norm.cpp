@@ -1,0 +1,50 @@
+#include "autograd/ops/rms_norm.h"
+
+#include "autograd/ops/norm_arguments.h"
+#include "core/kernels/rms_norm.h"
+
+namespace cbwc {
+
+void RmsNormOp::backward(Gradients& g) {
+  const Tensor& dy = g.out();
+  Tensor dx = g.wants(0) ? Tensor::empty_like(dy) : Tensor();
+  const auto dgamma = target_or_none(g, 1), dbeta = target_or_none(g, 2);
+  dispatch_float(dy.dtype(), name(), [&](auto zero) {
+    using T = decltype(zero);
+    rms_norm_backward<T>(dy.device(), {.dy = dy.data<T>(),
+                                       .x = x_.data<T>(),
+                                       .gamma = data_or_null<T>(gamma_),
+                                       .rstd = rstd_.data<T>(),
+                                       .dx = data_or_null<T>(dx),
+                                       .dgamma = data_or_null<T>(dgamma.buffer),
+                                       .dbeta = data_or_null<T>(dbeta.buffer),
+                                       .accumulate_dgamma = dgamma.accumulate,
+                                       .accumulate_dbeta = dbeta.accumulate,
+                                       .rows = rstd_.numel(),
+                                       .cols = dy.size(-1)});
+  });
+  if (dx.defined()) g.give(0, std::move(dx));
+}
+
+Variable rms_norm(const Variable& x, const Variable& gamma, const Variable& beta, double eps) {
+  check_norm_arguments("rms_norm", x, gamma, beta, eps);
+  const Tensor in = x.value().contiguous();
+  const int64_t cols = in.size(-1), rows = in.numel() / cols;
+  Tensor y = Tensor::empty_like(in);
+  Tensor rstd = Tensor::empty({rows}, in.dtype(), in.device());
+  dispatch_float(in.dtype(), "rms_norm", [&](auto zero) {
+    using T = decltype(zero);
+    rms_norm_forward<T>(in.device(), {.x = in.data<T>(),
+                                      .gamma = data_or_null<T>(gamma.value()),
+                                      .beta = data_or_null<T>(beta.value()),
+                                      .y = y.data<T>(),
+                                      .rstd = rstd.data<T>(),
+                                      .rows = rows,
+                                      .cols = cols,
+                                      .eps = eps});
+  });
+  return record(std::make_unique<RmsNormOp>(in, gamma.value(), rstd, eps, beta.defined()),
+                {&x, &gamma, &beta}, y);
+}
+
+}  // namespace cbwc
