@@ -12,10 +12,11 @@ int64_t row_grain(int64_t cols) { return std::max<int64_t>(1, 16384 / std::max<i
 template <class T>
 T log_sum_exp(const T* z, int64_t cols) {
   const T m = largest(z, cols);
-  const double sum = sum_in_pieces(cols, [&](int64_t begin, int64_t end) {
+  const double sum = sum_in_pieces(z, cols, [m](const T* x, int64_t n) {
+    const T base = m;
     T s = 0;
 #pragma omp simd reduction(+ : s)
-    for (int64_t j = begin; j < end; ++j) s += vexp(z[j] - m);
+    for (int64_t j = 0; j < n; ++j) s += vexp(x[j] - base);
     return s;
   });
   return m + static_cast<T>(std::log(sum));
@@ -23,10 +24,10 @@ T log_sum_exp(const T* z, int64_t cols) {
 
 template <class T>
 double mean_logit(const T* z, int64_t cols) {
-  const double sum = sum_in_pieces(cols, [&](int64_t begin, int64_t end) {
+  const double sum = sum_in_pieces(z, cols, [](const T* x, int64_t n) {
     T s = 0;
 #pragma omp simd reduction(+ : s)
-    for (int64_t j = begin; j < end; ++j) s += z[j];
+    for (int64_t j = 0; j < n; ++j) s += x[j];
     return s;
   });
   return sum / static_cast<double>(cols);
@@ -66,8 +67,10 @@ void cross_entropy_backward(const CrossEntropyBackward<T, I>& a) {
         continue;
       }
       const T lse = a.lse[r];
+      const T factor = g, shift = spread;  // captured values would be loaded again per element
+      const int64_t cols = a.cols;
 #pragma omp simd
-      for (int64_t j = 0; j < a.cols; ++j) dz[j] = g * vexp(z[j] - lse) - spread;
+      for (int64_t j = 0; j < cols; ++j) dz[j] = factor * vexp(z[j] - lse) - shift;
       dz[a.targets[r]] -= peak;
     }
   });

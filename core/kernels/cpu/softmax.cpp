@@ -17,13 +17,12 @@ void forward_row(const T* x, T* y, int64_t cols) {
     std::fill(y, y + cols, T(0));
     return;
   }
-  const double sum = sum_in_pieces(cols, [&](int64_t begin, int64_t end) {
+#pragma omp simd
+  for (int64_t j = 0; j < cols; ++j) y[j] = vexp(x[j] - m);
+  const double sum = sum_in_pieces(y, cols, [](const T* e, int64_t n) {
     T s = 0;
 #pragma omp simd reduction(+ : s)
-    for (int64_t j = begin; j < end; ++j) {
-      y[j] = vexp(x[j] - m);
-      s += y[j];
-    }
+    for (int64_t j = 0; j < n; ++j) s += e[j];
     return s;
   });
   const T scale = static_cast<T>(1 / sum);
@@ -34,10 +33,11 @@ void forward_row(const T* x, T* y, int64_t cols) {
 // dx = y * (dy - sum(dy * y))
 template <class T>
 void backward_row(const T* dy, const T* y, T* dx, int64_t cols) {
-  const T dot = static_cast<T>(sum_in_pieces(cols, [&](int64_t begin, int64_t end) {
+  const T dot = static_cast<T>(sum_in_pieces(y, cols, [dy, y](const T* piece, int64_t n) {
+    const T* other = dy + (piece - y);
     T s = 0;
 #pragma omp simd reduction(+ : s)
-    for (int64_t j = begin; j < end; ++j) s += dy[j] * y[j];
+    for (int64_t j = 0; j < n; ++j) s += other[j] * piece[j];
     return s;
   }));
 #pragma omp simd

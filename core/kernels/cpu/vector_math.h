@@ -113,13 +113,13 @@ inline bool has_nan(const T* x, int64_t n) {
   return false;
 }
 
-// f(begin, end) over [0, n) in pieces of 1024: rows are summed in T inside a piece, in double
-// across.
-template <class F>
-inline double sum_in_pieces(int64_t n, const F& f) {
+// The sum of f(x, n) over pieces of 1024 elements of x: in T inside a piece, in double across. f
+// gets plain arguments because gcc turns a captured pointer in a simd loop into gathers.
+template <class T, class F>
+inline double sum_in_pieces(const T* x, int64_t n, const F& f) {
   double total = 0;
   for (int64_t begin = 0; begin < n; begin += 1024)
-    total += static_cast<double>(f(begin, begin + 1024 < n ? begin + 1024 : n));
+    total += static_cast<double>(f(x + begin, begin + 1024 < n ? 1024 : n - begin));
   return total;
 }
 
