@@ -11,8 +11,8 @@ namespace cbwc::cpu {
 namespace {
 
 constexpr int64_t kChunk = 16384;  // elements of a long row per partial sum
-constexpr int64_t kColumns = 256;  // columns summed together when the reduced axis is not the last
-constexpr int kLanes = 8;
+constexpr int64_t kColumns = 64;   // columns summed together when the reduced axis is not the last
+constexpr int kLanes = 16;
 
 // Each kind is a fold in double: where it starts, how an element joins, how two partial results
 // join, and what the result is made of.
@@ -38,6 +38,7 @@ double fold_row(const T* x, int64_t n) {
   for (double& lane : lanes) lane = Fold::start;
   int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
+#pragma omp simd
     for (int l = 0; l < kLanes; ++l) lanes[l] = Fold::join(lanes[l], static_cast<double>(x[i + l]));
   }
   for (int l = 0; i < n; ++i, ++l) lanes[l] = Fold::join(lanes[l], static_cast<double>(x[i]));
@@ -100,28 +101,46 @@ void reduce(const ReduceForward<T>& a) {
   a.inner == 1 ? reduce_rows<Fold>(a) : reduce_columns<Fold>(a);
 }
 
-// dx of one (outer, inner) element along the reduced axis.
+// sum and mean: every row of dx is dy times one factor.
+template <class T>
+void spread(const ReduceBackward<T>& a) {
+  const T share =
+      a.kind == ReduceKind::mean ? static_cast<T>(1.0 / static_cast<double>(a.n)) : T{1};
+  if (a.inner == 1) {
+    parallel_for(a.outer, std::max<int64_t>(1, kChunk / a.n), [&](int64_t begin, int64_t end) {
+      for (int64_t o = begin; o < end; ++o) std::fill_n(a.dx + o * a.n, a.n, share * a.dy[o]);
+    });
+    return;
+  }
+  const int64_t grain = std::max<int64_t>(1, kChunk / a.inner);
+  parallel_for(a.outer * a.n, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      const T* dy = a.dy + (r / a.n) * a.inner;
+      T* dx = a.dx + r * a.inner;
+      for (int64_t i = 0; i < a.inner; ++i) dx[i] = share * dy[i];
+    }
+  });
+}
+
+// max and norm: dx of one (outer, inner) element along the reduced axis.
 template <class T>
 void backward_one(const ReduceBackward<T>& a, int64_t o, int64_t i) {
   const double dy = static_cast<double>(a.dy[o * a.inner + i]);
+  const T y = a.y[o * a.inner + i];
   T* dx = a.dx + o * a.n * a.inner + i;
-  const T* x = a.x ? a.x + o * a.n * a.inner + i : nullptr;
-  if (a.kind == ReduceKind::sum || a.kind == ReduceKind::mean) {
-    const double share = a.kind == ReduceKind::mean ? dy / static_cast<double>(a.n) : dy;
-    for (int64_t r = 0; r < a.n; ++r) dx[r * a.inner] = static_cast<T>(share);
-  } else if (a.kind == ReduceKind::max) {
-    const T y = a.y[o * a.inner + i];
+  const T* x = a.x + o * a.n * a.inner + i;
+  if (a.kind == ReduceKind::max) {
     const auto is_max = [y](T value) { return value == y || (std::isnan(value) && std::isnan(y)); };
     int64_t ties = 0;
     for (int64_t r = 0; r < a.n; ++r) ties += is_max(x[r * a.inner]);
     const T share = static_cast<T>(dy / static_cast<double>(ties));
     for (int64_t r = 0; r < a.n; ++r) dx[r * a.inner] = is_max(x[r * a.inner]) ? share : T{0};
-  } else {
-    const double y = static_cast<double>(a.y[o * a.inner + i]);
-    for (int64_t r = 0; r < a.n; ++r) {
-      const double value = static_cast<double>(x[r * a.inner]);
-      dx[r * a.inner] = y == 0.0 ? T{0} : static_cast<T>(dy * value / y);
-    }
+    return;
+  }
+  const double slope = y == T{0} ? 0.0 : dy / static_cast<double>(y);
+  for (int64_t r = 0; r < a.n; ++r) {
+    const double value = static_cast<double>(x[r * a.inner]);
+    dx[r * a.inner] = y == T{0} ? T{0} : static_cast<T>(slope * value);
   }
 }
 
@@ -144,7 +163,9 @@ void reduce_forward(const ReduceForward<T>& a) {
 // sum: dx = dy; mean: dx = dy / n; max: dx = dy / ties where x = y; norm: dx = dy x / y, 0 at y = 0
 template <class T>
 void reduce_backward(const ReduceBackward<T>& a) {
-  const int64_t grain = std::max<int64_t>(1, kChunk / std::max<int64_t>(1, a.n));
+  if (a.outer * a.n * a.inner == 0) return;
+  if (a.kind == ReduceKind::sum || a.kind == ReduceKind::mean) return spread(a);
+  const int64_t grain = std::max<int64_t>(1, kChunk / a.n);
   parallel_for(a.outer * a.inner, grain, [&](int64_t begin, int64_t end) {
     for (int64_t k = begin; k < end; ++k) backward_one(a, k / a.inner, k % a.inner);
   });
