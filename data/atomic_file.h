@@ -1,0 +1,34 @@
+// Replaces a file all at once: write to temporary(), then commit(). Without commit the destructor
+// deletes the temporary and what was there before stays.
+// Also the seal: a 512-byte block at the front of our HDF5 files (HDF5 calls it the user block and
+// skips it) with the length and hash of all bytes behind it.
+#pragma once
+#include <cstdint>
+#include <string>
+
+namespace cbwc {
+
+class AtomicFile {
+ public:
+  // Reserves about `bytes` on disk, so that a full disk is noticed before anything is written.
+  AtomicFile(std::string path, uint64_t bytes);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+  const std::string& temporary() const { return temporary_; }
+  void commit();  // fsync, rename, fsync of the folder; RunError on failure
+
+ private:
+  std::string path_, temporary_;
+  bool done_ = false;
+};
+
+inline constexpr uint64_t kSealBytes = 512;
+void write_seal(const std::string& path);  // RunError when it cannot be written
+// Error naming the file and its state: missing, empty, not HDF5, without a seal (its writer died,
+// or another program wrote it), cut short, damaged.
+void verify_seal(const std::string& path, const char* what);
+
+void remove_dead_temporaries(const std::string& folder);
+
+}  // namespace cbwc
