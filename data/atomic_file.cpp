@@ -104,9 +104,9 @@ void AtomicFile::commit() {
   }
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail_write(path_, "rename", errno);
   done_ = true;
-  std::string folder = std::filesystem::path(path_).parent_path().string();
-  if (folder.empty()) folder = ".";
-  Descriptor directory(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const std::string folder = std::filesystem::path(path_).parent_path().string();
+  Descriptor directory(
+      ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   // Some file systems refuse to sync a folder; the rename itself has happened by now.
   if (directory.fd >= 0) (void)::fsync(directory.fd);
 }
