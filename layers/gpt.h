@@ -4,6 +4,7 @@
 // residual stream; biases zero.
 #pragma once
 #include "autograd/ops/cross_entropy.h"
+#include "layers/embedding.h"
 #include "layers/transformer_block.h"
 
 namespace cbwc {

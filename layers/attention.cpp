@@ -1,0 +1,82 @@
+#include "autograd/ops/attention.h"
+
+#include <fmt/format.h>
+
+#include "autograd/ops/shape.h"
+#include "layers/attention.h"
+#include "layers/choices.h"
+
+namespace cbwc {
+namespace {
+
+constexpr Choices<QkNorm, 3> kQkNorms = {
+    {{"none", QkNorm::none}, {"rmsnorm", QkNorm::rmsnorm}, {"layernorm", QkNorm::layernorm}}};
+
+// Checked before the layers are built, so that the message names the cause.
+SelfAttentionOptions checked(const SelfAttentionOptions& o, const std::string& path) {
+  CBWC_CHECK(o.dim > 0 && o.heads > 0 && o.dim % o.heads == 0, path, ": dim ", o.dim,
+             " is not divisible by heads ", o.heads);
+  CBWC_CHECK(o.dropout >= 0 && o.dropout < 1, path, ": dropout must lie in [0, 1), got ",
+             o.dropout);
+  return o;
+}
+
+}  // namespace
+
+QkNorm parse_qk_norm(const std::string& name) { return parse_choice(kQkNorms, name, "qk_norm"); }
+const char* qk_norm_name(QkNorm norm) { return choice_name(kQkNorms, norm); }
+
+SelfAttention::SelfAttention(Module* parent, const std::string& name,
+                             const SelfAttentionOptions& options, const Init& init,
+                             const Init& output_init, const BranchOptions& branch)
+    : Module(parent, name),
+      options_(checked(options, path())),
+      qkv_(this, "qkv", options.dim, 3 * options.dim, true, init),
+      out_(this, "out", options.dim, options.dim, output_init, branch) {
+  if (options_.qk_norm == QkNorm::none) return;
+  const Norm norm = options_.qk_norm == QkNorm::rmsnorm ? Norm::rmsnorm : Norm::layernorm;
+  const int64_t width = options_.dim / options_.heads;
+  for (auto& [layer, label] : {std::pair{&q_norm_, "q_norm"}, std::pair{&k_norm_, "k_norm"}}) {
+    *layer = make_norm(this, label, norm, width, options_.norm_eps, options_.norm_bias, init.dtype);
+  }
+}
+
+std::string SelfAttention::describe() const {
+  return fmt::format("causal attention {}, {} heads, qk norm {}, dropout {}", options_.dim,
+                     options_.heads, qk_norm_name(options_.qk_norm), options_.dropout);
+}
+
+Variable SelfAttention::attend(const Variable& qkv, const Context& context) {
+  AttentionOptions o;
+  o.causal = true;
+  if (context.training && options_.dropout > 0) {
+    CBWC_CHECK(context.rng != nullptr, path(), ": dropout in training needs a random stream");
+    o.dropout = options_.dropout;
+    o.rng = context.rng;
+  }
+  AttentionStatistics statistics{path(), 0};
+  if (context.statistics != nullptr) o.track_max = &statistics.largest_logit;
+  Variable y;
+  if (q_norm_ == nullptr) {
+    y = attention_qkv(qkv, options_.heads, o);
+  } else {
+    const int64_t c = options_.dim;
+    const Shape split = {qkv.size(0), qkv.size(1), options_.heads, c / options_.heads};
+    const auto heads = [&](int part, NormLayer* norm) {
+      Variable x = reshape(slice(qkv, 2, part * c, (part + 1) * c), split);
+      if (norm != nullptr) x = norm->forward(x, context);
+      return permute(x, {0, 2, 1, 3});
+    };
+    const Variable q = heads(0, q_norm_.get()), k = heads(1, k_norm_.get());
+    y = attention(q, k, heads(2, nullptr), o);
+  }
+  if (context.statistics != nullptr) context.statistics->attentions.push_back(statistics);
+  return y;
+}
+
+Variable SelfAttention::forward(const Variable& x, const Context& context) {
+  const ScopeGuard scope(name());
+  return out_.forward(attend(qkv_.forward(x), context), context);
+}
+
+}  // namespace cbwc

@@ -1,0 +1,52 @@
+#include "layers/transformer_block.h"
+
+#include <fmt/format.h>
+
+#include "autograd/ops/elementwise.h"
+#include "layers/choices.h"
+
+namespace cbwc {
+namespace {
+
+constexpr Choices<Placement, 2> kPlacements = {
+    {{"pre", Placement::pre}, {"post", Placement::post}}};
+
+std::unique_ptr<NormLayer> block_norm(Module* block, const char* name, const BlockOptions& o,
+                                      DType dtype) {
+  return make_norm(block, name, o.branch.norm, o.attention.dim, o.attention.norm_eps,
+                   o.attention.norm_bias, dtype);
+}
+
+}  // namespace
+
+Placement parse_placement(const std::string& name) {
+  return parse_choice(kPlacements, name, "placement");
+}
+const char* placement_name(Placement placement) { return choice_name(kPlacements, placement); }
+
+TransformerBlock::TransformerBlock(Module* parent, const std::string& name,
+                                   const BlockOptions& options, const Init& init,
+                                   const Init& output_init)
+    : Module(parent, name),
+      placement_(options.placement),
+      norm1_(block_norm(this, "norm1", options, init.dtype)),
+      attention_(this, "attn", options.attention, init, output_init, options.branch),
+      norm2_(block_norm(this, "norm2", options, init.dtype)),
+      mlp_(this, "mlp", options.attention.dim, 4 * options.attention.dim, options.gelu, init,
+           output_init, options.branch) {}
+
+std::string TransformerBlock::describe() const {
+  return fmt::format("block, {}-norm", placement_name(placement_));
+}
+
+Variable TransformerBlock::forward(const Variable& x, const Context& context) {
+  const ScopeGuard scope(name());
+  if (placement_ == Placement::pre) {
+    const Variable h = add(x, attention_.forward(norm1_->forward(x, context), context));
+    return add(h, mlp_.forward(norm2_->forward(h, context), context));
+  }
+  const Variable h = norm1_->forward(add(x, attention_.forward(x, context)), context);
+  return norm2_->forward(add(h, mlp_.forward(h, context)), context);
+}
+
+}  // namespace cbwc
