@@ -14,13 +14,11 @@ Variable CenteredParameter::get(const ParameterPtr& parameter, int axis) {
   if (!fresh) {
     variable_ = {};
     value_ = {};  // before the new one is made: two copies of every weight would count
-    const TapeScope off(nullptr);
-    value_ = center(Variable(parameter->value()), axis).value();
+    value_ = center(parameter->value(), axis);
     version_ = parameter->version();
     ++computed_;
   }
-  const Variable proxy = use(parameter);
-  Variable out = record(std::make_unique<CenterOp>(axis), {&proxy}, value_);
+  Variable out = center(use(parameter), axis, value_);
   if (tape != nullptr) {
     variable_ = out;
     tape_serial_ = serial;

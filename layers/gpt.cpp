@@ -27,8 +27,7 @@ GptConfig checked(const GptConfig& c) {
 
 void project(const ParameterPtr& parameter, int axis) {
   if (parameter == nullptr) return;
-  const TapeScope off(nullptr);
-  const Tensor centered = center(Variable(parameter->value()), axis).value();
+  const Tensor centered = center(parameter->value(), axis);
   parameter->mutate().copy_from(centered);
 }
 
