@@ -1,4 +1,5 @@
 // Linear + LayerNorm against CBWC + RMSNorm, the equality the project rests on, in float64.
+#include "optim/adamw.h"
 #include "tests/support/catch.h"
 #include "tests/support/small_gpt.h"
 
@@ -10,6 +11,10 @@ namespace {
 constexpr double kOutput = 1e-12;    // a few hundred roundings of 1.1e-16
 constexpr double kGradient = 1e-10;  // as issue and method.md 8 ask
 constexpr double kVisible = 1e-5;    // a true difference is far above both
+
+// float32: the bound of the issue. Rounding of 6e-8 grows through two blocks to about 1e-6.
+constexpr double kFloat32 = 1e-4;
+constexpr double kWeights = 1e-8;  // after 100 AdamW steps, as the issue asks
 
 StepDifference arms_differ(GptConfig config, bool training) {
   config.norm = Norm::layernorm;
@@ -134,6 +139,39 @@ TEST_CASE("twenty SGD steps stay together, and part when centring is done only o
   const StepResult expected = run_step(*reference, small_batch(20));
   CHECK(step_difference(expected, run_step(*cbwc, small_batch(20))).logits <= 1e-9);
   CHECK(step_difference(expected, run_step(*once, small_batch(20))).logits > kVisible);
+}
+
+TEST_CASE("float32 arms agree to float32's rounding") {
+  for (const bool bias : {true, false}) {
+    GptConfig config = small_gpt(Norm::layernorm, DType::f32);
+    config.norm_bias = bias;
+    const StepDifference d = arms_differ(config, true);
+    INFO("worst gradient " << d.gradients.name);
+    CHECK(d.logits <= kFloat32);
+    CHECK(d.loss <= kFloat32);
+    CHECK(d.gradients.largest <= kFloat32);
+    CHECK(d.gradients.largest > 0);
+  }
+}
+
+TEST_CASE("100 AdamW steps with decay on the proxy stay together") {
+  const auto train = [](Norm norm) {
+    auto model = std::make_unique<Gpt>(small_gpt(norm), 7);
+    randomize_norms(*model, 3);
+    FlatParameters flat(model->parameters());
+    AdamW optimiser(flat, {0.9, 0.95, 1e-8, 0.1});
+    for (int step = 0; step < 100; ++step) {
+      run_step(*model, small_batch(step));
+      optimiser.step(1e-3);
+    }
+    return model;
+  };
+  // A key bias has a gradient of rounding noise only; Adam's eps of 1e-8 keeps it from moving.
+  const NamedTensors reference = train(Norm::layernorm)->state();
+  const Difference d = relative_difference(reference, train(Norm::cbwc_rmsnorm)->state());
+  INFO("worst " << d.name);
+  CHECK(d.largest <= kWeights);
+  CHECK(relative_difference(reference, train(Norm::rmsnorm)->state()).largest > kVisible);
 }
 
 TEST_CASE("all arms start from the same numbers") {
