@@ -26,11 +26,8 @@ std::string reason() {
   return text;
 }
 
+// Cut and half-written files never come this far: verify_seal() has named them.
 std::string explain(const std::string& why) {
-  if (why.find("consistency flags") != std::string::npos ||
-      why.find("already open for") != std::string::npos)
-    return "it is still open for writing, or its writer died (recover with h5clear -s FILE)";
-  if (why.find("truncated") != std::string::npos) return "damaged: cut short (" + why + ")";
   if (why.find("lock") != std::string::npos)
     return "locked by a writer, or the file system has no locks (then switch file locking off): " +
            why;

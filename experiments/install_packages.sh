@@ -1,6 +1,6 @@
 # Sourced by tests/run.sh and experiments/quickstart.sh: the Debian packages, and a function that
 # installs the missing ones (as root or with sudo; quiet when there is nothing to do).
-build_packages="g++ cmake make libopenblas-openmp-dev libhdf5-dev zlib1g-dev libcli11-dev
+build_packages="g++ cmake make libopenblas-openmp-dev libhdf5-dev libutf8proc-dev zlib1g-dev libcli11-dev
   libtomlplusplus-dev libfmt-dev nlohmann-json3-dev"
 test_packages="catch2"
 run_packages="gnuplot-nox wordnet-base"

@@ -1,10 +1,13 @@
 #include "data/checkpoint.h"
 
+#include <fcntl.h>
 #include <hdf5.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
+#include <cstring>
 #include <random>
 
 #include "data/hash.h"
@@ -197,6 +200,18 @@ TEST_CASE("Two readers at once") {
   CHECK(same(read_checkpoint(path), sample()));
   CHECK(in_child([&] { return same(read_checkpoint(path), sample()) ? 0 : 1; }) == 0);
   H5Fclose(reader);
+}
+
+TEST_CASE("P62: file locking can be switched off") {
+  TemporaryFolder folder;
+  const std::string path = folder.file("c.h5");
+  write_checkpoint(path, sample());
+  const int held = ::open(path.c_str(), O_RDWR);
+  REQUIRE(::flock(held, LOCK_EX | LOCK_NB) == 0);
+  CHECK(message_of<Error>([&] { read_checkpoint(path); }).find("locking off") != std::string::npos);
+  CHECK(same(read_checkpoint(path, false), sample()));
+  ::close(held);
+  CHECK(same(read_checkpoint(path), sample()));
 }
 
 TEST_CASE("The newest whole checkpoint is found by its number") {
