@@ -130,7 +130,23 @@ std::vector<Variable> Tape::record(std::unique_ptr<Op> op,
   node.op = std::move(op);
   nodes_.push_back(std::move(node));
   ++nodes_alive;
+  if (observer_) {
+    std::vector<Tensor> seen;
+    for (const Variable& v : result) seen.push_back(v.value());
+    observer_(nodes_.back(), false, seen);
+  }
   return result;
+}
+
+void Tape::observe_backward(const TapeNode& node) const {
+  std::vector<Tensor> seen;
+  for (ValueId in : node.inputs) {
+    if (in < 0) continue;
+    const ParameterPtr& p = values_[in].parameter;
+    const Tensor gradient = !p ? gradients_[in] : p->has_grad() ? p->grad() : Tensor();
+    if (gradient.defined()) seen.push_back(gradient);
+  }
+  observer_(node, true, seen);
 }
 
 void Tape::check_backward(const Variable& loss, const BackwardOptions& options) const {
@@ -180,6 +196,7 @@ void Tape::backward(const Variable& loss, const BackwardOptions& options) {
         g.slots_.push_back(slot);
       }
       node.op->backward(g);
+      if (observer_) observe_backward(node);
     }
     if (!options.keep_data) node.op->release();
   }

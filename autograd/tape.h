@@ -60,6 +60,11 @@ struct BackwardOptions {
   bool keep_data = false;     // keep saved tensors for another backward
 };
 
+// Sees each op right after it ran: forward with its outputs, backward with the gradients handed to
+// its inputs so far. For finding a non-finite value and for profiles.
+using TapeObserver =
+    std::function<void(const TapeNode&, bool backward, const std::vector<Tensor>& tensors)>;
+
 class Tape {
  public:
   Tape();
@@ -81,6 +86,8 @@ class Tape {
   void backward(const Variable& loss, const BackwardOptions& options = {});
   Tensor grad(const Variable& leaf) const;  // of a leaf made with needs_grad, after backward
 
+  void set_observer(TapeObserver observer) { observer_ = std::move(observer); }
+
   const std::vector<TapeNode>& nodes() const { return nodes_; }
   const std::vector<TapeValue>& values() const { return values_; }
   uint64_t serial() const { return serial_; }  // unique per tape in this process
@@ -94,6 +101,8 @@ class Tape {
   std::vector<TapeValue> values_;
   std::vector<Tensor> gradients_;  // of leaves, after backward
   std::unordered_map<const Parameter*, ValueId> uses_;
+  void observe_backward(const TapeNode& node) const;
+  TapeObserver observer_;
   std::string scope_;
   uint64_t serial_;
   bool freed_ = false;

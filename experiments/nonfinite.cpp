@@ -1,0 +1,50 @@
+#include "experiments/nonfinite.h"
+
+#include <cmath>
+
+namespace cbwc {
+
+bool all_finite(const Tensor& x) {
+  if (!x.defined() || !is_float(x.dtype())) return true;
+  const Tensor flat = x.contiguous();
+  return dispatch_float(x.dtype(), "all_finite", [&](auto zero) {
+    const auto* values = flat.data<decltype(zero)>();
+    for (int64_t i = 0; i < flat.numel(); ++i)
+      if (!std::isfinite(values[i])) return false;
+    return true;
+  });
+}
+
+std::string find_nonfinite(Gpt& model, const std::vector<Batch>& window, Rng rng) {
+  for (const ParameterPtr& p : model.parameters())
+    if (!all_finite(p->value())) return "parameter " + p->name() + " (its value)";
+  std::string found;
+  const auto look = [&](const TapeNode& node, bool backward, const std::vector<Tensor>& tensors) {
+    if (!found.empty()) return;
+    for (const Tensor& tensor : tensors) {
+      if (all_finite(tensor)) continue;
+      found = (node.scope.empty() ? std::string("model") : node.scope) + " (" + node.op->name() +
+              (backward ? ", backward)" : ", forward)");
+      return;
+    }
+  };
+  model.clear_grads();
+  for (const Batch& batch : window) {
+    Tape tape;
+    tape.set_observer(look);
+    CrossEntropyResult result;
+    {
+      TapeScope scope(&tape);
+      Context context;
+      context.training = true;
+      context.rng = &rng;
+      result = model.loss(batch.ids, batch.targets, context);
+    }
+    if (found.empty()) tape.backward(result.loss_sum);
+    if (!found.empty()) break;
+  }
+  model.clear_grads();
+  return found.empty() ? "the sum over tokens (no single op)" : found;
+}
+
+}  // namespace cbwc

@@ -1,0 +1,317 @@
+#include "experiments/train_run.h"
+
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <optional>
+
+#include "core/allocator.h"
+#include "experiments/json_output.h"
+#include "experiments/progress.h"
+#include "experiments/report.h"
+#include "experiments/run_directory.h"
+#include "experiments/statistics.h"
+#include "experiments/trainer.h"
+
+namespace cbwc {
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+// What a checkpoint holds besides the trainer's own state.
+struct Tally {
+  double best = std::numeric_limits<double>::infinity(), val = kNan;
+  int64_t evaluations_without_gain = 0, tokens = 0;
+
+  nlohmann::json to_json() const {
+    return {{"best", json_number(best)},
+            {"val", json_number(val)},
+            {"evaluations_without_gain", evaluations_without_gain},
+            {"tokens", tokens}};
+  }
+  static Tally from_json(const nlohmann::json& j) {
+    Tally t;
+    t.best = number_from_json(j.at("best"));
+    t.val = number_from_json(j.at("val"));
+    t.evaluations_without_gain = j.at("evaluations_without_gain");
+    t.tokens = j.at("tokens");
+    return t;
+  }
+};
+
+class RunLoop {
+ public:
+  RunLoop(const RunRequest& request, Trainer& trainer, RunDirectory& dir, Progress& progress,
+          Tally tally, std::string last_checkpoint)
+      : request_(request),
+        run_(request.config.run),
+        trainer_(trainer),
+        dir_(dir),
+        progress_(progress),
+        tally_(tally),
+        last_checkpoint_(std::move(last_checkpoint)),
+        metrics_(dir.file("metrics.csv"),
+                 "step,tokens,train_loss,val_loss,lr,grad_norm,step_ms,tokens_per_s") {
+    if (run_.norm_stats) open(norms_, "norm_stats.csv", "step,norm,input_mean_over_rms,rms,gain");
+    if (run_.attention_stats) open(attention_, "attention.csv", "step,block,max_logit");
+    if (run_.grad_depth) open(depth_, "grad_depth.csv", "step,module,grad_norm");
+  }
+
+  void run(RunOutcome& outcome) {
+    try {
+      while (trainer_.steps() < run_.steps && outcome.message.empty()) one_step(outcome);
+    } catch (const NonFiniteError& error) {
+      outcome.diverged_at = error.step;
+      outcome.message = std::string(error.what()) + "; last good checkpoint: " +
+                        (last_checkpoint_.empty() ? "none" : last_checkpoint_);
+      metrics_.row({std::to_string(error.step), std::to_string(tally_.tokens),
+                    csv_number(error.loss), "", "", "nan", "", ""});
+    }
+    if (outcome.diverged_at < 0) checkpoint();
+    outcome.steps = trainer_.steps();
+    outcome.skipped = trainer_.skipped();
+    outcome.val_loss = outcome.diverged_at < 0 ? tally_.val : kNan;
+    outcome.best_val_loss = std::isfinite(tally_.best) ? tally_.best : kNan;
+  }
+
+ private:
+  void open(std::optional<CsvWriter>& table, const char* name, const char* header) {
+    table.emplace(dir_.file(name), header);
+  }
+  bool every(int64_t n, int64_t step) const {
+    return n > 0 && (step % n == 0 || step == run_.steps);
+  }
+
+  void one_step(RunOutcome& outcome) {
+    const int64_t step = trainer_.steps() + 1;
+    const bool log = every(run_.log_every, step) || step == 1;
+    const bool evaluate = every(run_.eval_every, step) || step == run_.steps;
+    const bool norms = run_.norm_stats && (evaluate || step == 1);
+    const bool attention = run_.attention_stats && (log || evaluate);
+    LayerStatistics statistics;
+    StepRequest request;
+    if (norms || attention) request.statistics = &statistics;
+    request.grad_depth = run_.grad_depth && log;
+    const StepResult r = trainer_.step(request);
+    if (r.skipped)
+      progress_.message(fmt::format("warning: step {} was skipped (loss {}, gradient norm {}, {} "
+                                    "targets)",
+                                    step, r.loss, r.grad_norm, r.tokens));
+    tally_.tokens += r.tokens;
+    // A step that also gathers statistics is not one to time.
+    if (request.statistics == nullptr) {
+      timed_ms_ += r.step_ms;
+      timed_tokens_ += r.tokens;
+      ++timed_steps_;
+    }
+    double val = kNan;
+    if (evaluate) val = evaluate_now(outcome, step);
+    if (log || evaluate) write_row(r, val);
+    write_statistics(step, norms, attention, statistics, r);
+    ProgressLine line{step, r.loss, r.lr,
+                      1000.0 * static_cast<double>(r.tokens) / std::max(r.step_ms, 1e-6), {}};
+    if (evaluate) line.note = fmt::format("val {:.4f}", val);
+    progress_.update(line);
+    if (run_.checkpoint_every > 0 && step % run_.checkpoint_every == 0 && step < run_.steps)
+      checkpoint();
+  }
+
+  double evaluate_now(RunOutcome& outcome, int64_t step) {
+    tally_.val = trainer_.evaluate();
+    if (tally_.val < tally_.best) {
+      tally_.best = tally_.val;
+      tally_.evaluations_without_gain = 0;
+    } else {
+      ++tally_.evaluations_without_gain;
+    }
+    if (run_.early_stop_metric != "none" &&
+        tally_.evaluations_without_gain >= run_.early_stop_patience)
+      outcome.message = fmt::format("early stop at step {}: {} has not improved on {:.6g} for {} "
+                                    "evaluations",
+                                    step, run_.early_stop_metric, tally_.best,
+                                    tally_.evaluations_without_gain);
+    return tally_.val;
+  }
+
+  void write_row(const StepResult& r, double val) {
+    const bool timed = timed_steps_ > 0;
+    const double ms = timed ? timed_ms_ / static_cast<double>(timed_steps_) : r.step_ms;
+    const double rate = timed ? 1000.0 * static_cast<double>(timed_tokens_) / timed_ms_
+                              : 1000.0 * static_cast<double>(r.tokens) / r.step_ms;
+    metrics_.row({std::to_string(r.step), std::to_string(tally_.tokens), csv_number(r.loss),
+                  std::isnan(val) ? "" : csv_number(val), csv_number(r.lr),
+                  csv_number(r.grad_norm), csv_number(ms), csv_number(rate)});
+    timed_ms_ = 0;
+    timed_tokens_ = timed_steps_ = 0;
+  }
+
+  void write_statistics(int64_t step, bool norms, bool attention, const LayerStatistics& s,
+                        const StepResult& r) {
+    const std::string at = std::to_string(step);
+    if (norms)
+      for (const NormStatistics& n : s.norms)
+        norms_->row({at, n.name, csv_number(n.mean_ratio), csv_number(n.rms), csv_number(n.gain)});
+    if (attention)
+      for (size_t i = 0; i < s.attentions.size(); ++i)
+        attention_->row({at, std::to_string(i), csv_number(s.attentions[i].largest_logit)});
+    for (const auto& [module, norm] : r.depth) depth_->row({at, module, csv_number(norm)});
+  }
+
+  void checkpoint() {
+    last_checkpoint_ = dir_.save_checkpoint(trainer_.steps(), trainer_.save(tally_.to_json()),
+                                            run_.keep_checkpoints);
+  }
+
+  const RunRequest& request_;
+  const Config::Run& run_;
+  Trainer& trainer_;
+  RunDirectory& dir_;
+  Progress& progress_;
+  Tally tally_;
+  std::string last_checkpoint_;
+  CsvWriter metrics_;
+  std::optional<CsvWriter> norms_, attention_, depth_;
+  double timed_ms_ = 0;
+  int64_t timed_tokens_ = 0, timed_steps_ = 0;
+};
+
+// The stored config must be the asked one: a resumed run that differs is another run.
+void check_same_config(const Config& stored, Config asked, bool change_steps) {
+  if (asked.run.steps != stored.run.steps) {
+    CBWC_CHECK(change_steps, "the run has ", stored.run.steps, " steps, asked for ",
+               asked.run.steps,
+               ": the schedule would change. Pass --change-steps if that is what you want");
+    asked.run.steps = stored.run.steps;
+  }
+  asked.run.out = stored.run.out;
+  const nlohmann::json a = config_json(stored), b = config_json(asked);
+  for (const auto& [section, keys] : a.items())
+    for (const auto& [key, value] : keys.items())
+      CBWC_CHECK(b.at(section).at(key) == value, section, ".", key, " is ", value.dump(),
+                 " in the run, ", b.at(section).at(key).dump(), " was asked for");
+}
+
+struct Opened {
+  RunDirectory dir;
+  Tally tally;
+  std::string checkpoint;
+};
+
+Opened open_run(const RunRequest& request, Trainer& trainer, Progress& progress) {
+  if (!request.resume) return {RunDirectory::create(request.dir, request.config), {}, ""};
+  RunDirectory dir = RunDirectory::open(request.dir);
+  if (dir.config().run.steps != request.config.run.steps) dir.replace_config(request.config);
+  std::vector<std::string> warnings;
+  const std::string path = dir.newest(warnings);
+  for (const std::string& warning : warnings) progress.message("warning: skipped " + warning);
+  Tally tally;
+  if (!path.empty())
+    tally = Tally::from_json(
+        trainer.load(read_checkpoint(path, request.config.data.file_locking)));
+  dir.cut_tables(trainer.steps());
+  progress.message(fmt::format("resuming {} at step {}", request.dir, trainer.steps()));
+  return {dir, tally, path};
+}
+
+// Curves and medians come from metrics.csv, so that a resumed run reports all of itself.
+void read_tables(const RunDirectory& dir, RunOutcome& outcome) {
+  const CsvTable table = read_csv(dir.file("metrics.csv"));
+  std::vector<double> ms, rate;
+  for (size_t i = 0; i < table.rows; ++i) {
+    const auto at = [&](const char* column) { return table.numbers.at(column)[i]; };
+    const int64_t step = static_cast<int64_t>(at("step"));
+    outcome.loss.emplace_back(step, at("train_loss"));
+    if (!std::isnan(at("val_loss"))) outcome.val.emplace_back(step, at("val_loss"));
+    if (!std::isnan(at("step_ms"))) ms.push_back(at("step_ms"));
+    if (!std::isnan(at("tokens_per_s"))) rate.push_back(at("tokens_per_s"));
+  }
+  outcome.step_ms_median = median(ms);
+  outcome.tokens_per_s = median(rate);
+}
+
+nlohmann::json curve_json(const std::vector<std::pair<int64_t, double>>& curve) {
+  nlohmann::json out = nlohmann::json::array();
+  for (const auto& [step, value] : curve) out.push_back({step, json_number(value)});
+  return out;
+}
+
+std::vector<std::pair<int64_t, double>> curve_from(const nlohmann::json& j) {
+  std::vector<std::pair<int64_t, double>> out;
+  for (const auto& point : j)
+    out.emplace_back(point.at(0).get<int64_t>(), number_from_json(point.at(1)));
+  return out;
+}
+
+}  // namespace
+
+RunOutcome train_run(const RunRequest& request) {
+  const Config& config = request.config;
+  RunOutcome outcome;
+  if (request.resume) {
+    const Config stored = RunDirectory::open(request.dir).config();
+    check_same_config(stored, config, request.change_steps);
+    if (stored.run.steps == config.run.steps && read_outcome(request.dir, &outcome))
+      return outcome;
+  } else {
+    CBWC_CHECK(!RunDirectory::holds_run(request.dir), request.dir,
+               ": holds another run, nothing was changed; give another --out, or --resume ",
+               request.dir);
+  }
+  reset_peak(Device::cpu);
+  outcome.arm = config.model.norm;
+  outcome.seed = config.run.seeds.at(0);
+  Trainer trainer(config, outcome.seed, open_data(config));
+  Progress progress(request.title, 0, config.run.steps, config.run.log_every, request.quiet);
+  Opened opened = open_run(request, trainer, progress);
+  std::error_code ignored;
+  std::filesystem::remove(opened.dir.file("result.json"), ignored);  // it is being written anew
+  RunLoop(request, trainer, opened.dir, progress, opened.tally, opened.checkpoint).run(outcome);
+  progress.finish();
+  read_tables(opened.dir, outcome);
+  outcome.peak_mb = static_cast<double>(memory_stats(Device::cpu).peak) / 1e6;
+  write_json(opened.dir.file("result.json"),
+             result_object("train", config, outcome_json(outcome)));
+  return outcome;
+}
+
+nlohmann::json outcome_json(const RunOutcome& o) {
+  return {{"arm", o.arm},
+          {"seed", o.seed},
+          {"steps", o.steps},
+          {"skipped", o.skipped},
+          {"val_loss", json_number(o.val_loss)},
+          {"best_val_loss", json_number(o.best_val_loss)},
+          {"metric", "perplexity"},
+          {"metric_value", json_number(std::exp(o.val_loss))},
+          {"step_ms_median", json_number(o.step_ms_median)},
+          {"tokens_per_s", json_number(o.tokens_per_s)},
+          {"peak_mb", json_number(o.peak_mb)},
+          {"diverged_at", o.diverged_at < 0 ? nlohmann::json() : nlohmann::json(o.diverged_at)},
+          {"message", o.message},
+          {"loss", curve_json(o.loss)},
+          {"val", curve_json(o.val)}};
+}
+
+bool read_outcome(const std::string& dir, RunOutcome* outcome) {
+  const std::string path = dir + "/result.json";
+  if (!std::filesystem::exists(path)) return false;
+  const nlohmann::json file = read_json(path), &r = file.at("results");
+  RunOutcome o;
+  o.arm = r.at("arm");
+  o.seed = r.at("seed");
+  o.steps = r.at("steps");
+  o.skipped = r.at("skipped");
+  o.val_loss = number_from_json(r.at("val_loss"));
+  o.best_val_loss = number_from_json(r.at("best_val_loss"));
+  o.step_ms_median = number_from_json(r.at("step_ms_median"));
+  o.tokens_per_s = number_from_json(r.at("tokens_per_s"));
+  o.peak_mb = number_from_json(r.at("peak_mb"));
+  if (!r.at("diverged_at").is_null()) o.diverged_at = r.at("diverged_at");
+  o.message = r.at("message");
+  o.loss = curve_from(r.at("loss"));
+  o.val = curve_from(r.at("val"));
+  *outcome = std::move(o);
+  return true;
+}
+
+}  // namespace cbwc

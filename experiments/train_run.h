@@ -1,0 +1,41 @@
+// One training run from a config to its run directory: steps, metrics, evaluation, checkpoints,
+// early stopping, resume. Bitwise repeatable.
+#pragma once
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "experiments/config.h"
+
+namespace cbwc {
+
+struct RunRequest {
+  Config config;  // run.seeds[0] is the seed
+  std::string dir;
+  bool resume = false;        // go on from the newest checkpoint of dir; else dir must be new
+  bool change_steps = false;  // allow a resumed run another run.steps (it moves the schedule)
+  bool quiet = false;
+  std::string title;
+};
+
+struct RunOutcome {
+  std::string arm;
+  int64_t seed = 0, steps = 0, skipped = 0;
+  double val_loss = 0;       // of the last evaluation
+  double best_val_loss = 0;  // the smallest
+  double step_ms_median = 0, tokens_per_s = 0, peak_mb = 0;
+  int64_t diverged_at = -1;  // step; -1: it did not
+  std::string message;       // why it stopped early
+  std::vector<std::pair<int64_t, double>> loss, val;  // training loss and validation loss by step
+};
+
+// Writes result.json at the end, for a diverged run too. Error for bad input, RunError for a full
+// disk. Once result.json says the run is finished, resuming it returns the outcome at once.
+RunOutcome train_run(const RunRequest& request);
+
+nlohmann::json outcome_json(const RunOutcome& outcome);
+// The outcome of a finished run, or nothing when it has not finished.
+bool read_outcome(const std::string& dir, RunOutcome* outcome);
+
+}  // namespace cbwc

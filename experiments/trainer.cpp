@@ -1,0 +1,207 @@
+#include "experiments/trainer.h"
+
+#include <chrono>
+#include <cmath>
+#include <map>
+
+#include "experiments/nonfinite.h"
+
+namespace cbwc {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double ms_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+void put(Checkpoint& checkpoint, const std::string& prefix, const NamedTensors& tensors) {
+  for (const auto& [name, tensor] : tensors) checkpoint.tensors.emplace_back(prefix + name, tensor);
+}
+
+NamedTensors take(const Checkpoint& checkpoint, const std::string& prefix) {
+  NamedTensors out;
+  for (const auto& [name, tensor] : checkpoint.tensors)
+    if (name.compare(0, prefix.size(), prefix) == 0) out[name.substr(prefix.size())] = tensor;
+  return out;
+}
+
+}  // namespace
+
+void TokenWindow::add(Tape& tape, const CrossEntropyResult& result) {
+  loss_sum_ += result.loss_sum.value().item();
+  tokens_ += result.count;
+  tape.backward(result.loss_sum);
+}
+
+double TokenWindow::mean_loss() const {
+  return tokens_ > 0 ? loss_sum_ / static_cast<double>(tokens_) : loss_sum_;
+}
+
+Trainer::Trainer(const Config& config, int64_t seed, TrainingData data)
+    : config_(config),
+      data_(std::move(data)),
+      seed_(seed),
+      model_(gpt_config(config, data_.vocab), static_cast<uint64_t>(seed)),
+      flat_(ordered_parameters(model_)),
+      schedule_(schedule_of(config)),
+      rng_(static_cast<uint64_t>(seed), "dropout") {
+  const Config::Optim& o = config_.optim;
+  if (o.name == "adamw") {
+    adamw_ = std::make_unique<AdamW>(flat_, AdamWOptions{o.beta1, o.beta2, o.eps, o.weight_decay});
+  } else {
+    CBWC_CHECK(o.name == "sgd", "optim.name is ", o.name, ", expected adamw or sgd");
+    sgd_ = std::make_unique<Sgd>(flat_, SgdOptions{o.momentum, false, o.weight_decay});
+  }
+  model_.project_parameters();
+  open_batches(0);
+}
+
+void Trainer::open_batches(int64_t position) {
+  batches_.reset();
+  batches_ = std::make_unique<TrainBatches>(
+      data_.train, BatchOptions{config_.data.batch, config_.model.context,
+                                static_cast<uint64_t>(seed_), position, config_.data.prefetch});
+}
+
+StepResult Trainer::step(const StepRequest& request) {
+  const auto start = Clock::now();
+  StepResult r;
+  r.step = step_ + 1;
+  r.lr = learning_rate(schedule_, step_);
+  const Rng rng_before = rng_;
+  std::vector<Batch> window;
+  TokenWindow sums;
+  for (int64_t a = 0; a < config_.optim.accumulate; ++a) {
+    window.push_back(batches_->next());
+    Tape tape;
+    if (observer_) tape.set_observer(observer_);
+    Context context{true, &rng_, a == 0 ? request.statistics : nullptr};
+    auto begin = Clock::now();
+    CrossEntropyResult result;
+    {
+      TapeScope scope(&tape);
+      result = model_.loss(window.back().ids, window.back().targets, context);
+    }
+    r.forward_ms += ms_since(begin);
+    begin = Clock::now();
+    sums.add(tape, result);
+    r.backward_ms += ms_since(begin);
+  }
+  r.tokens = sums.tokens();
+  r.loss = sums.mean_loss();
+  auto begin = Clock::now();
+  const ClipResult clip = gradient_norm(flat_, sums.unit_scale(), config_.optim.clip);
+  r.norm_ms = ms_since(begin);
+  r.grad_norm = clip.norm;
+  if (request.grad_depth) r.depth = gradient_depth(flat_, sums.unit_scale());
+  const bool finite = clip.finite && std::isfinite(r.loss);
+  if (!finite) check_finite(r, finite, window, rng_before);
+  r.skipped = !finite || r.tokens == 0;
+  begin = Clock::now();
+  if (r.skipped) {
+    ++skipped_;
+    model_.clear_grads();
+  } else {
+    update(r.lr, clip.scale);
+  }
+  r.update_ms = ms_since(begin);
+  ++step_;
+  r.step_ms = ms_since(start);
+  return r;
+}
+
+void Trainer::check_finite(const StepResult& r, bool finite, const std::vector<Batch>& window,
+                           const Rng& rng) {
+  if (finite || config_.optim.nonfinite == "skip") return;
+  const std::string where = find_nonfinite(model_, window, rng);
+  throw NonFiniteError(r.step, r.loss,
+                       fmt::format("step {}: {} is not finite (loss {}, gradient norm {}); the first "
+                                   "module that produced it: {}",
+                                   r.step, std::isfinite(r.loss) ? "the gradient" : "the loss",
+                                   r.loss, r.grad_norm, where));
+}
+
+void Trainer::update(double lr, double scale) {
+  adamw_ ? adamw_->step(lr, scale) : sgd_->step(lr, scale);
+  model_.project_parameters();
+}
+
+double Trainer::evaluate(const std::shared_ptr<const TokenSplit>& split, int64_t max_batches) {
+  EvalBatches batches(split, config_.data.batch, config_.model.context, max_batches);
+  double sum = 0;
+  int64_t count = 0;
+  while (std::optional<Batch> batch = batches.next()) {
+    const CrossEntropyResult result = model_.loss(batch->ids, batch->targets, Context{});
+    sum += result.loss_sum.value().item();
+    count += result.count;
+  }
+  return sum / static_cast<double>(count);
+}
+
+Checkpoint Trainer::save(const nlohmann::json& extra) const {
+  Checkpoint c;
+  put(c, "model/", model_.state());
+  if (adamw_) {
+    put(c, "adamw_m/", adamw_->m_by_name());
+    put(c, "adamw_v/", adamw_->v_by_name());
+  } else {
+    put(c, "sgd_momentum/", sgd_->momentum_by_name());
+  }
+  c.attributes_json = nlohmann::json{{"step", step_},
+                                     {"skipped", skipped_},
+                                     {"updates", adamw_ ? adamw_->steps() : sgd_->steps()},
+                                     {"seed", seed_},
+                                     {"dropout_position", rng_.position()},
+                                     {"data_position", batches_->position()},
+                                     {"data_checksum", data_.checksum},
+                                     {"extra", extra}}
+                          .dump();
+  return c;
+}
+
+nlohmann::json Trainer::load(const Checkpoint& c) {
+  const nlohmann::json a = nlohmann::json::parse(c.attributes_json);
+  CBWC_CHECK(a.at("seed").get<int64_t>() == seed_, "the checkpoint is of seed ",
+             a.at("seed").get<int64_t>(), ", the run of seed ", seed_);
+  CBWC_CHECK(a.at("data_checksum").get<std::string>() == data_.checksum,
+             "the checkpoint was trained on other data: checksum ",
+             a.at("data_checksum").get<std::string>(), ", ", config_.data.file, " has ",
+             data_.checksum);
+  model_.load_state(take(c, "model/"));
+  const int64_t updates = a.at("updates").get<int64_t>();
+  if (adamw_) {
+    adamw_->load(updates, take(c, "adamw_m/"), take(c, "adamw_v/"));
+  } else {
+    sgd_->load(updates, take(c, "sgd_momentum/"));
+  }
+  step_ = a.at("step").get<int64_t>();
+  skipped_ = a.at("skipped").get<int64_t>();
+  rng_.set_position(a.at("dropout_position").get<uint64_t>());
+  open_batches(a.at("data_position").get<int64_t>());
+  return a.at("extra");
+}
+
+std::vector<std::pair<std::string, double>> gradient_depth(const FlatParameters& parameters,
+                                                           double scale) {
+  std::vector<std::string> order;
+  std::map<std::string, double> squares;
+  for (const ParameterPtr& p : parameters.parameters()) {
+    const std::string& name = p->name();
+    size_t end = name.find('.');
+    if (name.compare(0, 7, "blocks.") == 0) end = name.find('.', 7);
+    const std::string module = name.substr(0, end);
+    if (squares.try_emplace(module, 0.0).second) order.push_back(module);
+    if (!p->has_grad()) continue;
+    dispatch_float(p->grad().dtype(), "gradient_depth", [&](auto zero) {
+      const auto* g = p->grad().data<decltype(zero)>();
+      for (int64_t i = 0; i < p->grad().numel(); ++i)
+        squares[module] += static_cast<double>(g[i]) * g[i];
+    });
+  }
+  std::vector<std::pair<std::string, double>> out;
+  for (const std::string& module : order)
+    out.emplace_back(module, scale * std::sqrt(squares[module]));
+  return out;
+}
+
+}  // namespace cbwc

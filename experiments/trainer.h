@@ -1,0 +1,102 @@
+// One model in training: parameters, optimiser, data and random streams, and what one step does.
+#pragma once
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "data/batches.h"
+#include "data/checkpoint.h"
+#include "experiments/model_setup.h"
+#include "optim/adamw.h"
+#include "optim/clip.h"
+#include "optim/sgd.h"
+
+namespace cbwc {
+
+// The micro-batches of one optimiser step. Losses are sums over tokens, so that every token of the
+// window weighs the same, however full its micro-batch or the window is (cases.md P44, P45).
+class TokenWindow {
+ public:
+  void add(Tape& tape, const CrossEntropyResult& result);  // runs the backward
+  int64_t tokens() const { return tokens_; }               // targets that were not ignored
+  double mean_loss() const;                                // 0 for an empty window
+  double unit_scale() const { return window_scale(tokens_); }  // makes gradient sums a mean
+
+ private:
+  double loss_sum_ = 0;
+  int64_t tokens_ = 0;
+};
+
+// A loss or a gradient that is not finite; the weights are those before the step.
+class NonFiniteError : public RunError {
+ public:
+  NonFiniteError(int64_t step, double loss, const std::string& what)
+      : RunError(what), step(step), loss(loss) {}
+  const int64_t step;
+  const double loss;
+};
+
+struct StepRequest {
+  LayerStatistics* statistics = nullptr;  // filled in the first micro-batch, as it is trained on
+  bool grad_depth = false;
+};
+
+struct StepResult {
+  int64_t step = 0;    // counts from 1
+  int64_t tokens = 0;  // trained on in this step
+  double loss = 0;     // of this step, mean over tokens
+  double lr = 0, grad_norm = 0;
+  double step_ms = 0, forward_ms = 0, backward_ms = 0, norm_ms = 0, update_ms = 0;
+  bool skipped = false;  // no update: nothing to learn from, or not finite and optim.nonfinite=skip
+  std::vector<std::pair<std::string, double>> depth;  // gradient norm by module
+};
+
+class Trainer {
+ public:
+  Trainer(const Config& config, int64_t seed, TrainingData data);
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
+
+  StepResult step(const StepRequest& request = {});  // throws NonFiniteError
+  // Mean loss per token of a split; max_batches 0: all of it.
+  double evaluate(const std::shared_ptr<const TokenSplit>& split, int64_t max_batches);
+  double evaluate() { return evaluate(data_.eval, config_.run.eval_batches); }
+
+  // Everything that decides the next step's bits, and back. `extra` is kept in the attributes.
+  Checkpoint save(const nlohmann::json& extra) const;
+  nlohmann::json load(const Checkpoint& checkpoint);  // returns `extra`; Error when it does not fit
+
+  Gpt& model() { return model_; }
+  FlatParameters& parameters() { return flat_; }
+  int64_t steps() const { return step_; }
+  int64_t skipped() const { return skipped_; }
+  double epoch() const { return batches_->epoch(); }
+  void set_observer(TapeObserver observer) { observer_ = std::move(observer); }
+
+ private:
+  void open_batches(int64_t position);
+  void check_finite(const StepResult& result, bool finite, const std::vector<Batch>& window,
+                    const Rng& rng);
+  void update(double lr, double scale);
+
+  const Config config_;
+  const TrainingData data_;
+  const int64_t seed_;
+  Gpt model_;
+  FlatParameters flat_;
+  std::unique_ptr<AdamW> adamw_;  // one of the two
+  std::unique_ptr<Sgd> sgd_;
+  const Schedule schedule_;
+  Rng rng_;  // dropout's
+  std::unique_ptr<TrainBatches> batches_;
+  TapeObserver observer_;
+  int64_t step_ = 0, skipped_ = 0;
+};
+
+// Norm of the scaled gradients of "blocks.0", "blocks.1", ... and of each other top module.
+std::vector<std::pair<std::string, double>> gradient_depth(const FlatParameters& parameters,
+                                                           double scale);
+
+}  // namespace cbwc
