@@ -2,6 +2,7 @@
 // active tape; backward walks the list from its end. Structure (ids, shapes, attributes, module
 // scopes) outlives the data, so that an analysis gives the same answer before and after backward.
 #pragma once
+#include <functional>
 #include <memory>
 #include <string>
 #include <unordered_map>

@@ -16,6 +16,7 @@ namespace cbwc {
 struct TrainingData {
   std::shared_ptr<const TokenSplit> train, eval;
   int64_t vocab = 0;
+  int64_t window = 0;  // tokens per sample; 0: model.context
   std::string checksum;
   std::optional<Tokenizer> tokenizer;  // none for random tokens
   std::string note;                    // one sentence: where the tokens come from

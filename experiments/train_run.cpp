@@ -20,11 +20,13 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 // What a checkpoint holds besides the trainer's own state.
 struct Tally {
-  double best = std::numeric_limits<double>::infinity(), val = kNan;
+  double best = std::numeric_limits<double>::infinity();  // of run.early_stop_metric
+  double best_val = std::numeric_limits<double>::infinity(), val = kNan;
   int64_t evaluations_without_gain = 0, tokens = 0;
 
   nlohmann::json to_json() const {
     return {{"best", json_number(best)},
+            {"best_val", json_number(best_val)},
             {"val", json_number(val)},
             {"evaluations_without_gain", evaluations_without_gain},
             {"tokens", tokens}};
@@ -32,6 +34,7 @@ struct Tally {
   static Tally from_json(const nlohmann::json& j) {
     Tally t;
     t.best = number_from_json(j.at("best"));
+    t.best_val = number_from_json(j.at("best_val"));
     t.val = number_from_json(j.at("val"));
     t.evaluations_without_gain = j.at("evaluations_without_gain");
     t.tokens = j.at("tokens");
@@ -71,7 +74,7 @@ class RunLoop {
     outcome.steps = trainer_.steps();
     outcome.skipped = trainer_.skipped();
     outcome.val_loss = outcome.diverged_at < 0 ? tally_.val : kNan;
-    outcome.best_val_loss = std::isfinite(tally_.best) ? tally_.best : kNan;
+    outcome.best_val_loss = std::isfinite(tally_.best_val) ? tally_.best_val : kNan;
   }
 
  private:
@@ -105,7 +108,7 @@ class RunLoop {
       ++timed_steps_;
     }
     double val = kNan;
-    if (evaluate) val = evaluate_now(outcome, step);
+    if (evaluate) val = evaluate_now(outcome, r);
     if (log || evaluate) write_row(r, val);
     write_statistics(step, norms, attention, statistics, r);
     ProgressLine line{step, r.loss, r.lr,
@@ -116,10 +119,12 @@ class RunLoop {
       checkpoint();
   }
 
-  double evaluate_now(RunOutcome& outcome, int64_t step) {
+  double evaluate_now(RunOutcome& outcome, const StepResult& r) {
     tally_.val = trainer_.evaluate();
-    if (tally_.val < tally_.best) {
-      tally_.best = tally_.val;
+    tally_.best_val = std::min(tally_.best_val, tally_.val);
+    const double metric = run_.early_stop_metric == "train_loss" ? r.loss : tally_.val;
+    if (metric < tally_.best) {
+      tally_.best = metric;
       tally_.evaluations_without_gain = 0;
     } else {
       ++tally_.evaluations_without_gain;
@@ -128,7 +133,7 @@ class RunLoop {
         tally_.evaluations_without_gain >= run_.early_stop_patience)
       outcome.message = fmt::format("early stop at step {}: {} has not improved on {:.6g} for {} "
                                     "evaluations",
-                                    step, run_.early_stop_metric, tally_.best,
+                                    r.step, run_.early_stop_metric, tally_.best,
                                     tally_.evaluations_without_gain);
     return tally_.val;
   }

@@ -59,7 +59,7 @@ Trainer::Trainer(const Config& config, int64_t seed, TrainingData data)
 void Trainer::open_batches(int64_t position) {
   batches_.reset();
   batches_ = std::make_unique<TrainBatches>(
-      data_.train, BatchOptions{config_.data.batch, config_.model.context,
+      data_.train, BatchOptions{config_.data.batch, window(),
                                 static_cast<uint64_t>(seed_), position, config_.data.prefetch});
 }
 
@@ -127,7 +127,7 @@ void Trainer::update(double lr, double scale) {
 }
 
 double Trainer::evaluate(const std::shared_ptr<const TokenSplit>& split, int64_t max_batches) {
-  EvalBatches batches(split, config_.data.batch, config_.model.context, max_batches);
+  EvalBatches batches(split, config_.data.batch, window(), max_batches);
   double sum = 0;
   int64_t count = 0;
   while (std::optional<Batch> batch = batches.next()) {

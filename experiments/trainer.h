@@ -76,6 +76,7 @@ class Trainer {
   void set_observer(TapeObserver observer) { observer_ = std::move(observer); }
 
  private:
+  int64_t window() const { return data_.window > 0 ? data_.window : config_.model.context; }
   void open_batches(int64_t position);
   void check_finite(const StepResult& result, bool finite, const std::vector<Batch>& window,
                     const Rng& rng);

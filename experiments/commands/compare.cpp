@@ -1,0 +1,62 @@
+// cbwc compare CONFIG...
+#include "experiments/compare.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "experiments/command.h"
+#include "experiments/json_output.h"
+#include "experiments/model_setup.h"
+#include "experiments/report.h"
+
+namespace cbwc {
+namespace {
+
+struct Options {
+  std::vector<std::string> configs, sets;
+  std::string out;
+};
+
+int run(const Options& options, const CommandContext& context) {
+  require_cpu(context.global.device);
+  std::vector<std::pair<std::string, Config>> studies;  // all are read before one starts
+  for (const std::string& name : options.configs) {
+    Config config = load_config(name, options.sets);
+    config.data.file = absolute_path(config.data.file);
+    const std::string stem = std::filesystem::path(name).stem().string();
+    if (!options.out.empty())
+      config.run.out = options.configs.size() > 1 ? options.out + "/" + stem : options.out;
+    if (config.run.out.empty()) config.run.out = "runs/" + stem;
+    studies.emplace_back(config.run.out, config);
+  }
+  int exit_code = 0;
+  nlohmann::json all = nlohmann::json::array();
+  for (const auto& [dir, config] : studies) {
+    const Comparison comparison = run_comparison(config, dir, context.global.quiet);
+    fmt::print("{}", comparison_table(config, comparison));
+    fmt::print("{}\n", write_report(dir, comparison.notes));
+    all.push_back(comparison_json(config, comparison));
+    if (comparison.diverged) exit_code = 1;
+  }
+  const bool one = studies.size() == 1;
+  write_command_json(context, "compare", config_json(studies[0].second),
+                     one ? all[0] : nlohmann::json{{"comparisons", all}});
+  return exit_code;
+}
+
+}  // namespace
+
+void add_compare_command(CLI::App& app, CommandContext& context) {
+  auto o = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("compare", "every arm x every seed: table and report");
+  command->add_option("configs", o->configs, "config files or names of shipped ones")
+      ->type_name("CONFIG")
+      ->required();
+  add_set_option(*command, o->sets);
+  command->add_option("--out", o->out, "directory, new or of this very comparison")
+      ->type_name("DIR");
+  command->callback([o, &context] { context.exit_code = run(*o, context); });
+}
+
+}  // namespace cbwc

@@ -1,0 +1,80 @@
+// cbwc train CONFIG [--out DIR] | --resume DIR
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "experiments/command.h"
+#include "experiments/json_output.h"
+#include "experiments/model_setup.h"
+#include "experiments/report.h"
+#include "experiments/run_directory.h"
+#include "experiments/train_run.h"
+
+namespace cbwc {
+namespace {
+
+struct Options {
+  std::string config, out, resume;
+  std::vector<std::string> sets;
+  bool change_steps = false;
+};
+
+RunRequest make_request(const Options& options) {
+  RunRequest request;
+  request.change_steps = options.change_steps;
+  if (!options.resume.empty()) {
+    CBWC_CHECK(options.out.empty(), "--out and --resume exclude each other");
+    request.resume = true;
+    request.dir = options.resume;
+    request.config = RunDirectory::open(options.resume).config();
+    if (options.config.empty()) {
+      request.config = apply_sets(request.config, options.sets);
+      return request;
+    }
+  }
+  CBWC_CHECK(!options.config.empty(), "train: a CONFIG or --resume DIR is needed");
+  request.config = load_config(options.config, options.sets);
+  request.config.data.file = absolute_path(request.config.data.file);
+  if (request.resume) return request;
+  Config& c = request.config;
+  if (!options.out.empty()) c.run.out = options.out;
+  if (c.run.out.empty())
+    c.run.out = "runs/" + std::filesystem::path(options.config).stem().string();
+  request.dir = c.run.out;
+  return request;
+}
+
+int run(const Options& options, const CommandContext& context) {
+  require_cpu(context.global.device);
+  RunRequest request = make_request(options);
+  request.quiet = context.global.quiet;
+  request.title = request.config.model.norm;
+  const RunOutcome outcome = train_run(request);
+  fmt::print("{}: seed {}, {} steps, val loss {:.4f}, {:.1f} ms per step, {:.0f} tokens/s, peak "
+             "{:.0f} MB\n{}\n",
+             outcome.arm, outcome.seed, outcome.steps, outcome.val_loss, outcome.step_ms_median,
+             outcome.tokens_per_s, outcome.peak_mb, request.dir);
+  write_command_json(context, "train", config_json(request.config), outcome_json(outcome));
+  if (outcome.diverged_at >= 0) throw RunError(outcome.message);
+  if (!outcome.message.empty()) fmt::print("{}\n", outcome.message);
+  write_report(request.dir);
+  return 0;
+}
+
+}  // namespace
+
+void add_train_command(CLI::App& app, CommandContext& context) {
+  auto o = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("train", "one training run");
+  command->add_option("config", o->config, "config file or the name of a shipped one")
+      ->type_name("CONFIG");
+  add_set_option(*command, o->sets);
+  command->add_option("--out", o->out, "run directory, new (default: run.out)")->type_name("DIR");
+  command->add_option("--resume", o->resume, "go on with the run in DIR, bit for bit")
+      ->type_name("DIR");
+  command->add_flag("--change-steps", o->change_steps,
+                    "with --resume: allow another run.steps (it moves the schedule)");
+  command->callback([o, &context] { context.exit_code = run(*o, context); });
+}
+
+}  // namespace cbwc

@@ -1,0 +1,29 @@
+// Arms x sweep points x seeds: every run in DIR/runs/, the table, the paired differences.
+// Interrupted, it goes on where it was.
+#pragma once
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "experiments/train_run.h"
+
+namespace cbwc {
+
+struct CompareRun {
+  std::string variant, label;  // sweep point; empty without a sweep
+  std::string dir;             // relative to the comparison's directory
+  RunOutcome outcome;
+};
+
+struct Comparison {
+  std::vector<CompareRun> runs;
+  std::vector<std::string> notes;  // sentences for people: exactness, divergence
+  bool diverged = false;
+};
+
+// `dir` must be new or hold the same comparison (same config but for run.out), else Error.
+Comparison run_comparison(const Config& config, const std::string& dir, bool quiet);
+nlohmann::json comparison_json(const Config& config, const Comparison& comparison);
+std::string comparison_table(const Config& config, const Comparison& comparison);
+
+}  // namespace cbwc

@@ -1,0 +1,59 @@
+// Is CBWC + RMSNorm the same function and the same training as LayerNorm? (method.md 2, 7, 8)
+#pragma once
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "data/batches.h"
+#include "data/checkpoint.h"
+#include "experiments/model_setup.h"
+
+namespace cbwc {
+
+// What is called exact: see Note [Equivalence tolerances] in equiv.cpp.
+struct EquivTolerance {
+  double output, loss, gradient, weights;  // weights: after the steps; infinity = only reported
+};
+EquivTolerance equiv_tolerance(DType dtype);
+
+struct EquivCase {
+  std::string dtype, dropout_placement;
+  double dropout = 0;
+  int64_t steps = 0;
+  bool expected_exact = false, exact = false;
+  double output_max_abs = 0, output_max_rel = 0, loss_abs = 0, loss_rel = 0;
+  double grad_max_rel = 0, steps_max_rel = 0;
+  std::string grad_worst, steps_worst;
+  std::vector<InexactPair> breaks;
+};
+
+struct EquivPlan {
+  int64_t steps = 100;
+  std::vector<Batch> batches;  // used in turn; the first also for outputs and gradients
+  uint64_t dropout_seed = 0;
+  Checkpoint* dump = nullptr;  // receives inputs, weights, outputs and gradients of both
+};
+
+// Fills the measured fields. Trains both models on the way. `config` gives the optimiser; the
+// learning rate is its peak throughout.
+EquivCase compare_models(Gpt& reference, Gpt& candidate, const Config& config,
+                         const EquivPlan& plan);
+
+// Gains 1 +- spread and biases drawn anew, the same numbers in every arm.
+void randomize(const Gpt& model, uint64_t seed, double spread);
+
+struct EquivOptions {
+  int64_t steps = -1;                   // -1: equiv.steps
+  std::vector<std::string> placements;  // more placements to run with the config's dropout
+  std::string dump;                     // HDF5 file, "": none
+};
+struct EquivReport {
+  std::vector<EquivCase> cases;
+  std::string note;  // what the tokens were
+  bool failed = false;
+};
+EquivReport run_equiv(const Config& config, const EquivOptions& options);
+nlohmann::json equiv_json(const EquivReport& report);
+std::string equiv_table(const EquivReport& report);
+
+}  // namespace cbwc
