@@ -64,13 +64,13 @@ void open_comparison(const Config& config, const std::string& dir) {
              "another --out");
 }
 
-CompareRun one_run(const Config& base, const Variant& variant, const std::string& arm,
-                   int64_t seed, const std::string& dir, bool quiet) {
+CompareRun one_run(const Config& base, const Variant& variant, const std::string& arm, int64_t seed,
+                   const std::string& dir, bool quiet) {
   CompareRun run;
   run.variant = variant.name;
   run.label = variant.label;
-  run.dir = fmt::format("runs/{}{}_seed{}", variant.name.empty() ? "" : variant.name + "_", arm,
-                        seed);
+  run.dir =
+      fmt::format("runs/{}{}_seed{}", variant.name.empty() ? "" : variant.name + "_", arm, seed);
   RunRequest request;
   request.config = base;
   request.config.model.norm = arm;
@@ -95,9 +95,10 @@ void add_notes(const Config& config, const TrainingData& data, Comparison& compa
     if (pairs.empty()) {
       note += "CBWC + RMSNorm is exactly LayerNorm in training and in evaluation.";
     } else {
-      note += fmt::format("CBWC + RMSNorm is not exactly LayerNorm, at {} producer(s), the first: "
-                          "{} before {} ({}).",
-                          pairs.size(), pairs[0].producer, pairs[0].norm, pairs[0].reason);
+      note += fmt::format(
+          "CBWC + RMSNorm is not exactly LayerNorm, at {} producer(s), the first: "
+          "{} before {} ({}).",
+          pairs.size(), pairs[0].producer, pairs[0].norm, pairs[0].reason);
     }
     comparison.notes.push_back(note);
   }
@@ -140,8 +141,7 @@ Comparison run_comparison(const Config& config, const std::string& dir, bool qui
       }
   }
   add_notes(config, data, comparison);
-  nlohmann::json result =
-      result_object("compare", config, comparison_json(config, comparison));
+  nlohmann::json result = result_object("compare", config, comparison_json(config, comparison));
   result["notes"] = comparison.notes;
   write_json(dir + "/result.json", result);
   return comparison;
@@ -194,14 +194,12 @@ std::string comparison_table(const Config& config, const Comparison& comparison)
                            run->outcome.diverged_at);
   }
   for (const auto& p : paired_json(config, groups))
-    out += fmt::format("{}{} - {}: {:+.4f} ± {:.4f} val loss over {} paired seeds: {}\n",
-                       p["label"].get<std::string>().empty()
-                           ? ""
-                           : p["label"].get<std::string>() + ": ",
-                       p["arm"].get<std::string>(), p["against"].get<std::string>(),
-                       number_from_json(p["mean_difference"]), number_from_json(p["ci95"]),
-                       p["n"].get<int64_t>(),
-                       p["supported"].get<bool>() ? "a difference" : "within noise");
+    out += fmt::format(
+        "{}{} - {}: {:+.4f} ± {:.4f} val loss over {} paired seeds: {}\n",
+        p["label"].get<std::string>().empty() ? "" : p["label"].get<std::string>() + ": ",
+        p["arm"].get<std::string>(), p["against"].get<std::string>(),
+        number_from_json(p["mean_difference"]), number_from_json(p["ci95"]), p["n"].get<int64_t>(),
+        p["supported"].get<bool>() ? "a difference" : "within noise");
   for (const std::string& note : comparison.notes) out += note + "\n";
   return out;
 }

@@ -10,9 +10,10 @@
 namespace cbwc {
 
 TrainingData open_data(const Config& config, const std::string& eval_split) {
-  CBWC_CHECK(!config.data.file.empty(),
-             "data.file is not set: make one with `cbwc data wordnet_lm --out FILE.h5` and pass --set "
-             "data.file=FILE.h5");
+  CBWC_CHECK(
+      !config.data.file.empty(),
+      "data.file is not set: make one with `cbwc data wordnet_lm --out FILE.h5` and pass --set "
+      "data.file=FILE.h5");
   const TokenFile file = TokenFile::open(config.data.file, {config.data.file_locking});
   TrainingData data;
   data.train = file.split(config.data.train_split);
@@ -32,8 +33,7 @@ TrainingData random_data(const Config& config, int64_t tokens, uint64_t seed) {
   data.vocab = config.model.vocab > 0 ? config.model.vocab : Tokenizer::bytes().vocab_size();
   Rng rng(seed, "random tokens");
   std::vector<int32_t> ids(static_cast<size_t>(tokens));
-  for (int32_t& id : ids)
-    id = static_cast<int32_t>(rng.below(static_cast<uint64_t>(data.vocab)));
+  for (int32_t& id : ids) id = static_cast<int32_t>(rng.below(static_cast<uint64_t>(data.vocab)));
   data.train = std::make_shared<TokenSplit>(ids, std::vector<int64_t>{0}, data.vocab);
   data.eval = data.train;
   data.checksum = "random";

@@ -97,9 +97,10 @@ class RunLoop {
     request.grad_depth = run_.grad_depth && log;
     const StepResult r = trainer_.step(request);
     if (r.skipped)
-      progress_.message(fmt::format("warning: step {} was skipped (loss {}, gradient norm {}, {} "
-                                    "targets)",
-                                    step, r.loss, r.grad_norm, r.tokens));
+      progress_.message(
+          fmt::format("warning: step {} was skipped (loss {}, gradient norm {}, {} "
+                      "targets)",
+                      step, r.loss, r.grad_norm, r.tokens));
     tally_.tokens += r.tokens;
     // A step that also gathers statistics is not one to time.
     if (request.statistics == nullptr) {
@@ -111,8 +112,8 @@ class RunLoop {
     if (evaluate) val = evaluate_now(outcome, r);
     if (log || evaluate) write_row(r, val);
     write_statistics(step, norms, attention, statistics, r);
-    ProgressLine line{step, r.loss, r.lr,
-                      1000.0 * static_cast<double>(r.tokens) / std::max(r.step_ms, 1e-6), {}};
+    ProgressLine line{
+        step, r.loss, r.lr, 1000.0 * static_cast<double>(r.tokens) / std::max(r.step_ms, 1e-6), {}};
     if (evaluate) line.note = fmt::format("val {:.4f}", val);
     progress_.update(line);
     if (run_.checkpoint_every > 0 && step % run_.checkpoint_every == 0 && step < run_.steps)
@@ -131,10 +132,10 @@ class RunLoop {
     }
     if (run_.early_stop_metric != "none" &&
         tally_.evaluations_without_gain >= run_.early_stop_patience)
-      outcome.message = fmt::format("early stop at step {}: {} has not improved on {:.6g} for {} "
-                                    "evaluations",
-                                    r.step, run_.early_stop_metric, tally_.best,
-                                    tally_.evaluations_without_gain);
+      outcome.message = fmt::format(
+          "early stop at step {}: {} has not improved on {:.6g} for {} "
+          "evaluations",
+          r.step, run_.early_stop_metric, tally_.best, tally_.evaluations_without_gain);
     return tally_.val;
   }
 
@@ -144,8 +145,8 @@ class RunLoop {
     const double rate = timed ? 1000.0 * static_cast<double>(timed_tokens_) / timed_ms_
                               : 1000.0 * static_cast<double>(r.tokens) / r.step_ms;
     metrics_.row({std::to_string(r.step), std::to_string(tally_.tokens), csv_number(r.loss),
-                  std::isnan(val) ? "" : csv_number(val), csv_number(r.lr),
-                  csv_number(r.grad_norm), csv_number(ms), csv_number(rate)});
+                  std::isnan(val) ? "" : csv_number(val), csv_number(r.lr), csv_number(r.grad_norm),
+                  csv_number(ms), csv_number(rate)});
     timed_ms_ = 0;
     timed_tokens_ = timed_steps_ = 0;
   }
@@ -211,8 +212,7 @@ Opened open_run(const RunRequest& request, Trainer& trainer, Progress& progress)
   for (const std::string& warning : warnings) progress.message("warning: skipped " + warning);
   Tally tally;
   if (!path.empty())
-    tally = Tally::from_json(
-        trainer.load(read_checkpoint(path, request.config.data.file_locking)));
+    tally = Tally::from_json(trainer.load(read_checkpoint(path, request.config.data.file_locking)));
   dir.cut_tables(trainer.steps());
   progress.message(fmt::format("resuming {} at step {}", request.dir, trainer.steps()));
   return {dir, tally, path};
@@ -255,8 +255,7 @@ RunOutcome train_run(const RunRequest& request) {
   if (request.resume) {
     const Config stored = RunDirectory::open(request.dir).config();
     check_same_config(stored, config, request.change_steps);
-    if (stored.run.steps == config.run.steps && read_outcome(request.dir, &outcome))
-      return outcome;
+    if (stored.run.steps == config.run.steps && read_outcome(request.dir, &outcome)) return outcome;
   } else {
     CBWC_CHECK(!RunDirectory::holds_run(request.dir), request.dir,
                ": holds another run, nothing was changed; give another --out, or --resume ",
@@ -274,8 +273,7 @@ RunOutcome train_run(const RunRequest& request) {
   progress.finish();
   read_tables(opened.dir, outcome);
   outcome.peak_mb = static_cast<double>(memory_stats(Device::cpu).peak) / 1e6;
-  write_json(opened.dir.file("result.json"),
-             result_object("train", config, outcome_json(outcome)));
+  write_json(opened.dir.file("result.json"), result_object("train", config, outcome_json(outcome)));
   return outcome;
 }
 

@@ -25,8 +25,8 @@ struct RunOutcome {
   double val_loss = 0;       // of the last evaluation
   double best_val_loss = 0;  // the smallest
   double step_ms_median = 0, tokens_per_s = 0, peak_mb = 0;
-  int64_t diverged_at = -1;  // step; -1: it did not
-  std::string message;       // why it stopped early
+  int64_t diverged_at = -1;                           // step; -1: it did not
+  std::string message;                                // why it stopped early
   std::vector<std::pair<int64_t, double>> loss, val;  // training loss and validation loss by step
 };
 

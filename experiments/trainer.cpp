@@ -59,8 +59,8 @@ Trainer::Trainer(const Config& config, int64_t seed, TrainingData data)
 void Trainer::open_batches(int64_t position) {
   batches_.reset();
   batches_ = std::make_unique<TrainBatches>(
-      data_.train, BatchOptions{config_.data.batch, window(),
-                                static_cast<uint64_t>(seed_), position, config_.data.prefetch});
+      data_.train, BatchOptions{config_.data.batch, window(), static_cast<uint64_t>(seed_),
+                                position, config_.data.prefetch});
 }
 
 StepResult Trainer::step(const StepRequest& request) {
@@ -114,11 +114,12 @@ void Trainer::check_finite(const StepResult& r, bool finite, const std::vector<B
                            const Rng& rng) {
   if (finite || config_.optim.nonfinite == "skip") return;
   const std::string where = find_nonfinite(model_, window, rng);
-  throw NonFiniteError(r.step, r.loss,
-                       fmt::format("step {}: {} is not finite (loss {}, gradient norm {}); the first "
-                                   "module that produced it: {}",
-                                   r.step, std::isfinite(r.loss) ? "the gradient" : "the loss",
-                                   r.loss, r.grad_norm, where));
+  throw NonFiniteError(
+      r.step, r.loss,
+      fmt::format("step {}: {} is not finite (loss {}, gradient norm {}); the first "
+                  "module that produced it: {}",
+                  r.step, std::isfinite(r.loss) ? "the gradient" : "the loss", r.loss, r.grad_norm,
+                  where));
 }
 
 void Trainer::update(double lr, double scale) {
@@ -147,15 +148,15 @@ Checkpoint Trainer::save(const nlohmann::json& extra) const {
   } else {
     put(c, "sgd_momentum/", sgd_->momentum_by_name());
   }
-  c.attributes_json = nlohmann::json{{"step", step_},
-                                     {"skipped", skipped_},
-                                     {"updates", adamw_ ? adamw_->steps() : sgd_->steps()},
-                                     {"seed", seed_},
-                                     {"dropout_position", rng_.position()},
-                                     {"data_position", batches_->position()},
-                                     {"data_checksum", data_.checksum},
-                                     {"extra", extra}}
-                          .dump();
+  c.attributes_json = nlohmann::json{
+      {"step", step_},
+      {"skipped", skipped_},
+      {"updates", adamw_ ? adamw_->steps() : sgd_->steps()},
+      {"seed", seed_},
+      {"dropout_position", rng_.position()},
+      {"data_position", batches_->position()},
+      {"data_checksum", data_.checksum},
+      {"extra", extra}}.dump();
   return c;
 }
 

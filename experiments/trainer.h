@@ -19,9 +19,9 @@ namespace cbwc {
 // window weighs the same, however full its micro-batch or the window is (cases.md P44, P45).
 class TokenWindow {
  public:
-  void add(Tape& tape, const CrossEntropyResult& result);  // runs the backward
-  int64_t tokens() const { return tokens_; }               // targets that were not ignored
-  double mean_loss() const;                                // 0 for an empty window
+  void add(Tape& tape, const CrossEntropyResult& result);      // runs the backward
+  int64_t tokens() const { return tokens_; }                   // targets that were not ignored
+  double mean_loss() const;                                    // 0 for an empty window
   double unit_scale() const { return window_scale(tokens_); }  // makes gradient sums a mean
 
  private:

@@ -67,8 +67,8 @@ int32_t draw(const std::vector<double>& logits, const GenerateOptions& options, 
   for (int32_t id : order)
     sums.push_back(sum += std::exp((logits[static_cast<size_t>(id)] - top) / options.temperature));
   const double at = rng.uniform() * sum;
-  const size_t i = static_cast<size_t>(std::upper_bound(sums.begin(), sums.end(), at) -
-                                       sums.begin());
+  const size_t i =
+      static_cast<size_t>(std::upper_bound(sums.begin(), sums.end(), at) - sums.begin());
   return order[std::min(i, order.size() - 1)];
 }
 
@@ -100,8 +100,8 @@ int run_generate(const GenerateOptions& options, const CommandContext& context) 
     ids.push_back(draw(logits, options, rng));
     if (ids.back() == data.tokenizer->end_of_document()) break;
   }
-  const std::string text =
-      data.tokenizer->decode(std::vector<int32_t>(ids.begin() + static_cast<long>(first), ids.end()));
+  const std::string text = data.tokenizer->decode(
+      std::vector<int32_t>(ids.begin() + static_cast<long>(first), ids.end()));
   fmt::print("{}{}\n", options.prompt, text);
   std::string whole = text;  // a cut sequence may end inside a character; JSON wants UTF-8
   for (size_t at; (at = invalid_utf8(whole)) != std::string::npos;) whole[at] = '?';

@@ -1,0 +1,195 @@
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <functional>
+
+#include "core/kernels/layer_norm.h"
+#include "core/kernels/rms_norm.h"
+#include "core/parallel.h"
+#include "core/rng.h"
+#include "experiments/bench.h"
+#include "experiments/json_output.h"
+#include "experiments/statistics.h"
+
+namespace cbwc {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Timed {
+  std::string name;
+  std::function<void()> run;
+  std::vector<double> ms = {};
+};
+
+// Two separate buffers, the same threads and chunks of at least 64 KiB.
+template <class T>
+void plain_copy(T* to, const T* from, int64_t n) {
+  parallel_for(n, 16384, [&](int64_t begin, int64_t end) {
+    std::memcpy(to + begin, from + begin, static_cast<size_t>(end - begin) * sizeof(T));
+  });
+}
+
+struct Buffers {
+  Tensor x, y, dy, dx, gamma, beta, mean, rstd, rms_rstd, dgamma, dbeta;
+
+  Buffers(int64_t rows, int64_t cols, DType dtype) {
+    Rng rng(1, "bench");
+    const auto make = [&](Shape shape, double mean_value) {
+      Tensor t = Tensor::empty(std::move(shape), dtype);
+      fill_normal(t, mean_value, 1.0, rng);
+      return t;
+    };
+    x = make({rows, cols}, 0.5);
+    dy = make({rows, cols}, 0.0);
+    y = make({rows, cols}, 0.0);
+    dx = make({rows, cols}, 0.0);
+    gamma = make({cols}, 1.0);
+    beta = make({cols}, 0.0);
+    mean = make({rows}, 0.0);
+    rstd = make({rows}, 0.0);
+    rms_rstd = make({rows}, 0.0);
+    dgamma = make({cols}, 0.0);
+    dbeta = make({cols}, 0.0);
+  }
+};
+
+template <class T>
+std::vector<Timed> make_ops(Buffers& b, int64_t rows, int64_t cols) {
+  constexpr double kEps = 1e-5;
+  const LayerNormForward<T> ln{b.x.data<T>(),
+                               b.gamma.data<T>(),
+                               b.beta.data<T>(),
+                               b.y.data<T>(),
+                               b.mean.data<T>(),
+                               b.rstd.data<T>(),
+                               rows,
+                               cols,
+                               kEps};
+  const LayerNormBackward<T> ln_back{b.dy.data<T>(),
+                                     b.x.data<T>(),
+                                     b.gamma.data<T>(),
+                                     b.mean.data<T>(),
+                                     b.rstd.data<T>(),
+                                     b.dx.data<T>(),
+                                     b.dgamma.data<T>(),
+                                     b.dbeta.data<T>(),
+                                     false,
+                                     false,
+                                     rows,
+                                     cols};
+  const RmsNormForward<T> rms{b.x.data<T>(),
+                              b.gamma.data<T>(),
+                              b.beta.data<T>(),
+                              b.y.data<T>(),
+                              b.rms_rstd.data<T>(),
+                              rows,
+                              cols,
+                              kEps};
+  const RmsNormBackward<T> rms_back{b.dy.data<T>(),
+                                    b.x.data<T>(),
+                                    b.gamma.data<T>(),
+                                    b.rms_rstd.data<T>(),
+                                    b.dx.data<T>(),
+                                    b.dgamma.data<T>(),
+                                    b.dbeta.data<T>(),
+                                    false,
+                                    false,
+                                    rows,
+                                    cols};
+  T *to = b.y.data<T>(), *from = b.x.data<T>();
+  std::vector<Timed> ops;
+  ops.push_back({"copy", [=] { plain_copy(to, from, rows * cols); }});
+  ops.push_back({"layer_norm_forward", [=] { cpu::layer_norm_forward(ln); }});
+  ops.push_back({"rms_norm_forward", [=] { cpu::rms_norm_forward(rms); }});
+  ops.push_back({"layer_norm_backward", [=] { cpu::layer_norm_backward(ln_back); }});
+  ops.push_back({"rms_norm_backward", [=] { cpu::rms_norm_backward(rms_back); }});
+  return ops;
+}
+
+double time_calls(const std::function<void()>& run, int64_t calls) {
+  const auto start = Clock::now();
+  for (int64_t i = 0; i < calls; ++i) run();
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count() /
+         static_cast<double>(calls);
+}
+
+// Each op is warmed by one call and timed over a batch of calls, so that all run on the cache state
+// of their own; the order turns from repeat to repeat.
+void measure(std::vector<Timed>& ops, int repeats) {
+  constexpr double kBatchMs = 1.0;  // a batch of calls takes at least about this
+  for (Timed& op : ops) op.run();
+  std::vector<int64_t> calls;
+  for (Timed& op : ops)
+    calls.push_back(1 + static_cast<int64_t>(kBatchMs / std::max(time_calls(op.run, 3), 1e-4)));
+  for (int r = 0; r < repeats; ++r)
+    for (size_t i = 0; i < ops.size(); ++i) {
+      const size_t at = (i + static_cast<size_t>(r)) % ops.size();
+      ops[at].run();
+      ops[at].ms.push_back(time_calls(ops[at].run, calls[at]));
+    }
+}
+
+std::pair<int64_t, int64_t> parse_shape(const std::string& text) {
+  long long rows = 0, cols = 0;
+  char rest = 0;
+  CBWC_CHECK(
+      std::sscanf(text.c_str(), "%lldx%lld%c", &rows, &cols, &rest) == 2 && rows > 0 && cols > 0,
+      "bench ops: shape '", text, "', expected ROWSxCOLS such as 4096x768");
+  return {rows, cols};
+}
+
+}  // namespace
+
+std::vector<OpsBenchRow> bench_ops(const OpsBenchOptions& options) {
+  std::vector<std::string> shapes = options.shapes;
+  if (shapes.empty())
+    shapes = {"4096x64", "2048x128", "1024x256", "512x512",  "256x768",   "256x1024",  "128x2048",
+              "64x4096", "32x8192",  "4096x256", "4096x768", "4096x1024", "4096x4096", "2048x8192"};
+  std::vector<OpsBenchRow> rows;
+  for (const std::string& dtype : options.dtypes)
+    for (const std::string& shape : shapes) {
+      const auto [r, c] = parse_shape(shape);
+      Buffers buffers(r, c, parse_dtype(dtype));
+      std::vector<Timed> ops = dispatch_float(
+          parse_dtype(dtype), "bench ops",
+          [&, r = r, c = c](auto zero) { return make_ops<decltype(zero)>(buffers, r, c); });
+      measure(ops, options.repeats);
+      const double copy = median(ops[0].ms);
+      for (const Timed& op : ops) {
+        OpsBenchRow row{
+            op.name, dtype, r, c, median(op.ms), quantile(op.ms, 0.1), quantile(op.ms, 0.9)};
+        row.gb_per_s = 2.0 * static_cast<double>(buffers.x.bytes()) / row.median_ms / 1e6;
+        row.over_copy = row.median_ms / copy;
+        rows.push_back(row);
+      }
+    }
+  return rows;
+}
+
+nlohmann::json ops_bench_json(const std::vector<OpsBenchRow>& rows) {
+  nlohmann::json out = nlohmann::json::array();
+  for (const OpsBenchRow& r : rows)
+    out.push_back({{"name", r.name},
+                   {"dtype", r.dtype},
+                   {"rows", r.rows},
+                   {"cols", r.cols},
+                   {"median_ms", json_number(r.median_ms)},
+                   {"p10_ms", json_number(r.p10_ms)},
+                   {"p90_ms", json_number(r.p90_ms)},
+                   {"gb_per_s", json_number(r.gb_per_s)},
+                   {"over_copy", json_number(r.over_copy)}});
+  return {{"rows", out}};
+}
+
+std::string ops_bench_table(const std::vector<OpsBenchRow>& rows) {
+  std::string out = fmt::format("{:<22} {:>8} {:>12} {:>10} {:>10} {:>10} {:>8} {:>10}\n", "op",
+                                "dtype", "shape", "median ms", "p10", "p90", "GB/s", "over copy");
+  for (const OpsBenchRow& r : rows)
+    out += fmt::format("{:<22} {:>8} {:>12} {:>10.4f} {:>10.4f} {:>10.4f} {:>8.1f} {:>10.2f}\n",
+                       r.name, r.dtype, fmt::format("{}x{}", r.rows, r.cols), r.median_ms, r.p10_ms,
+                       r.p90_ms, r.gb_per_s, r.over_copy);
+  return out;
+}
+
+}  // namespace cbwc

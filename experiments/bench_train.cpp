@@ -1,0 +1,188 @@
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <memory>
+
+#include "core/allocator.h"
+#include "core/kernels/blas.h"
+#include "experiments/bench.h"
+#include "experiments/json_output.h"
+#include "experiments/statistics.h"
+#include "experiments/trainer.h"
+
+namespace cbwc {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double ms_between(Clock::time_point a, Clock::time_point b) {
+  return std::chrono::duration<double, std::milli>(b - a).count();
+}
+
+struct Arm {
+  TrainBenchRow row;
+  std::unique_ptr<Trainer> trainer;
+  size_t own = 0;  // bytes this arm keeps between steps
+  std::vector<StepResult> steps;
+  std::vector<GemmShape> products;
+};
+
+size_t live() { return memory_stats(Device::cpu).live; }
+
+// The best of several warm products of one shape.
+template <class T>
+double best_gemm_ms(int64_t m, int64_t n, int64_t k, bool ta, bool tb) {
+  constexpr double kBudgetMs = 400;
+  constexpr int kLeast = 5, kMost = 200;
+  Rng rng(1, "gemm floor");
+  Tensor a = Tensor::empty({m * k}, dtype_of<T>()), b = Tensor::empty({k * n}, dtype_of<T>()),
+         c = Tensor::empty({m * n}, dtype_of<T>());
+  fill_uniform(a, -1, 1, rng);
+  fill_uniform(b, -1, 1, rng);
+  double best = 1e30, spent = 0;
+  for (int i = 0; i < kMost && (i < kLeast || spent < kBudgetMs); ++i) {
+    const auto start = Clock::now();
+    cpu::gemm<T>(ta, tb, m, n, k, T(1), a.data<T>(), ta ? m : k, b.data<T>(), tb ? k : n, T(0),
+                 c.data<T>(), n);
+    const double ms = ms_between(start, Clock::now());
+    if (i > 0) best = std::min(best, ms);
+    spent += ms;
+  }
+  return best;
+}
+
+double best_gemm_ms(DType dtype, const GemmShape& g) {
+  return dispatch_float(dtype, "bench train", [&](auto zero) {
+    return best_gemm_ms<decltype(zero)>(g.m, g.n, g.k, g.transpose_a, g.transpose_b);
+  });
+}
+
+void time_products(std::vector<Arm>& arms, DType dtype) {
+  using Key = std::tuple<int64_t, int64_t, int64_t, bool, bool>;
+  std::map<Key, double> known;
+  for (Arm& arm : arms)
+    for (const GemmShape& g : arm.products) {
+      const Key key{g.m, g.n, g.k, g.transpose_a, g.transpose_b};
+      if (!known.count(key)) known[key] = best_gemm_ms(dtype, g);
+      const double flop =
+          2.0 * static_cast<double>(g.m) * static_cast<double>(g.n) * static_cast<double>(g.k);
+      const std::string transposes =
+          std::string(g.transpose_a ? "t" : "n") + (g.transpose_b ? "t" : "n");
+      arm.row.gemms.push_back(
+          {g.m, g.n, g.k, transposes, g.calls, known[key], flop / known[key] / 1e6});
+      arm.row.matmul_flop += flop * static_cast<double>(g.calls);
+      arm.row.gemm_floor_ms += known[key] * static_cast<double>(g.calls);
+    }
+}
+
+// A clock at every op: what passes between two events belongs to the op of the later one.
+void profile(Arm& arm) {
+  std::map<std::string, double> ms;
+  auto last = Clock::now();
+  arm.trainer->set_observer([&](const TapeNode& node, bool backward, const std::vector<Tensor>&) {
+    const auto now = Clock::now();
+    ms[std::string(node.op->name()) + (backward ? " backward" : "")] += ms_between(last, now);
+    last = Clock::now();
+  });
+  last = Clock::now();
+  const StepResult r = arm.trainer->step();
+  arm.trainer->set_observer(nullptr);
+  ms["gradient norm"] = r.norm_ms;
+  ms["optimiser"] = r.update_ms;
+  for (const auto& [name, time] : ms) arm.row.ops.push_back({name, time});
+  std::sort(arm.row.ops.begin(), arm.row.ops.end(),
+            [](const OpTime& a, const OpTime& b) { return a.ms > b.ms; });
+}
+
+std::vector<Arm> build_arms(const Config& config, const TrainBenchOptions& options,
+                            const TrainingData& data) {
+  std::vector<Arm> arms;
+  for (const std::string& name : options.arms) {
+    Config c = config;
+    c.model.norm = norm_name(parse_norm(name));
+    const size_t before = live();
+    Arm arm;
+    arm.row.arm = name;
+    arm.trainer = std::make_unique<Trainer>(c, 1, data);
+    arm.own = live() - before;
+    arms.push_back(std::move(arm));
+  }
+  return arms;
+}
+
+void one_step(std::vector<Arm>& arms, Arm& arm, bool keep) {
+  size_t others = 0;
+  for (const Arm& other : arms)
+    if (&other != &arm) others += other.own;
+  reset_peak(Device::cpu);
+  StepResult r = arm.trainer->step();
+  const double peak = static_cast<double>(memory_stats(Device::cpu).peak - others) / 1e6;
+  arm.row.peak_mb = std::max(arm.row.peak_mb, peak);
+  if (keep) arm.steps.push_back(r);
+}
+
+void summarize(Arm& arm, int64_t tokens) {
+  const auto values = [&](double StepResult::*field) {
+    std::vector<double> out;
+    for (const StepResult& s : arm.steps) out.push_back(s.*field);
+    return out;
+  };
+  const std::vector<double> ms = values(&StepResult::step_ms);
+  arm.row.median_ms = median(ms);
+  arm.row.p10_ms = quantile(ms, 0.1);
+  arm.row.p90_ms = quantile(ms, 0.9);
+  arm.row.forward_ms = median(values(&StepResult::forward_ms));
+  arm.row.backward_ms = median(values(&StepResult::backward_ms));
+  arm.row.norm_ms = median(values(&StepResult::norm_ms));
+  arm.row.update_ms = median(values(&StepResult::update_ms));
+  arm.row.loss = arm.steps.back().loss;
+  arm.row.tokens_per_s = 1000.0 * static_cast<double>(tokens) / arm.row.median_ms;
+  arm.row.over_gemm_floor = arm.row.median_ms / arm.row.gemm_floor_ms;
+}
+
+}  // namespace
+
+TrainBench bench_train(Config config, const TrainBenchOptions& options) {
+  CBWC_CHECK(options.seq <= config.model.context, "bench train: --seq ", options.seq,
+             " is more than model.context ", config.model.context);
+  config.data.batch = options.batch;
+  config.optim.accumulate = 1;
+  config.optim.schedule = "constant";
+  config.optim.warmup = 0;
+  if (options.dropout >= 0) config.model.dropout = config.model.attention_dropout = options.dropout;
+  const int64_t steps = options.warmup + options.steps + 3;
+  TrainingData data =
+      random_data(config, (steps + 1) * options.batch * (options.seq + 1) + options.seq + 1, 1);
+  data.window = options.seq;
+  TrainBench bench;
+  bench.batch = options.batch;
+  bench.seq = options.seq;
+  bench.dtype = config.model.dtype;
+  bench.note = data.note;
+  std::vector<Arm> arms = build_arms(config, options, data);
+  for (int i = 0; i < options.warmup; ++i)
+    for (Arm& arm : arms) one_step(arms, arm, false);
+  for (int i = 0; i < options.steps; ++i)
+    for (Arm& arm : arms) one_step(arms, arm, true);
+  for (Arm& arm : arms) {
+    start_gemm_log();
+    arm.trainer->step();
+    arm.products = stop_gemm_log();
+    profile(arm);
+  }
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  bench.rss_peak_mb = static_cast<double>(usage.ru_maxrss) * 1024 / 1e6;
+  const DType dtype = parse_dtype(config.model.dtype);
+  time_products(arms, dtype);
+  bench.cube_gflop_per_s =
+      2.0 * 2048.0 * 2048 * 2048 / best_gemm_ms(dtype, {2048, 2048, 2048, false, false, 1}) / 1e6;
+  for (Arm& arm : arms) {
+    summarize(arm, options.batch * options.seq);
+    bench.rows.push_back(arm.row);
+  }
+  return bench;
+}
+
+}  // namespace cbwc

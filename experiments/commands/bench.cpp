@@ -1,0 +1,67 @@
+// cbwc bench ops | train
+#include "experiments/bench.h"
+
+#include <fmt/format.h>
+
+#include "experiments/command.h"
+#include "experiments/json_output.h"
+#include "experiments/model_setup.h"
+
+namespace cbwc {
+namespace {
+
+void add_ops(CLI::App& bench, CommandContext& context) {
+  auto o = std::make_shared<OpsBenchOptions>();
+  CLI::App* command = bench.add_subcommand("ops", "norms against a plain copy of the same bytes");
+  command->add_option("--shapes", o->shapes, "ROWSxCOLS ... (default: a list of widths)");
+  command->add_option("--dtypes", o->dtypes, "float32 float64 (default float32)");
+  command->add_option("--repeats", o->repeats, "timed repeats of each op (default 30)")
+      ->check(CLI::PositiveNumber);
+  command->callback([o, &context] {
+    require_cpu(context.global.device);
+    const std::vector<OpsBenchRow> rows = bench_ops(*o);
+    fmt::print("{}", ops_bench_table(rows));
+    write_command_json(context, "bench ops", nlohmann::json::object(), ops_bench_json(rows));
+  });
+}
+
+struct TrainOptions {
+  std::string config;
+  std::vector<std::string> sets;
+  TrainBenchOptions bench;
+};
+
+void add_train(CLI::App& bench, CommandContext& context) {
+  auto o = std::make_shared<TrainOptions>();
+  CLI::App* command =
+      bench.add_subcommand("train", "one training step against the time of its matrix products");
+  add_config_options(*command, o->config, o->sets);
+  command->add_option("--arms", o->bench.arms,
+                      "values of model.norm (default layernorm rmsnorm cbwc_rmsnorm)");
+  command->add_option("--batch", o->bench.batch, "samples in a batch (default 4)")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--seq", o->bench.seq, "tokens in a sample (default 256)")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--steps", o->bench.steps, "timed steps of each arm (default 7)")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--dropout", o->bench.dropout,
+                      "in place of the config's (default 0; below 0: the config's)");
+  command->callback([o, &context] {
+    require_cpu(context.global.device);
+    const Config config = load_config(o->config, o->sets);
+    const TrainBench result = bench_train(config, o->bench);
+    fmt::print("{}", train_bench_table(result));
+    write_command_json(context, "bench train", config_json(config), train_bench_json(result));
+  });
+}
+
+}  // namespace
+
+void add_bench_command(CLI::App& app, CommandContext& context) {
+  CLI::App* bench = app.add_subcommand("bench", "measured tables (medians over repeats)");
+  bench->require_subcommand(1);
+  add_ops(*bench, context);
+  add_train(*bench, context);
+}
+
+}  // namespace cbwc
