@@ -1,7 +1,10 @@
 #include "autograd/ops/softmax.h"
 
+#include <cmath>
 #include <limits>
 
+#include "autograd/ops/activation.h"
+#include "autograd/ops/dropout.h"
 #include "autograd/ops/elementwise.h"
 #include "tests/support/catch.h"
 #include "tests/support/op_case.h"
@@ -64,14 +67,30 @@ TEST_CASE("softmax of a row without any finite logit") {
   CHECK(std::isnan(got[4]));  // not a number is not a mask
 }
 
-TEST_CASE("softmax backward leaves a shared gradient alone") {
+// These backwards write into the incoming gradient when they alone hold it. Here the add hands one
+// buffer to two readers, and the op under test, recorded last, comes first (cases.md, rule 5).
+TEST_CASE("a gradient with another reader is left alone") {
   const Tensor x = sample({2, 3}, 1, "shared");
-  const Evaluation once =
-      evaluate([](const std::vector<Variable>& in) { return softmax(in[0]); }, {x});
-  // y + s: both readers get the same gradient buffer.
-  const Evaluation both = evaluate(
-      [](const std::vector<Variable>& in) { return add(softmax(in[0]), scale(in[0], 0.0)); }, {x});
-  CHECK(difference(once.gradients[0], both.gradients[0]) == 0.0);
+  const TensorFunction same = [](const std::vector<Variable>& in) { return scale(in[0], 1.0); };
+  const TensorFunction ops[] = {
+      [](const std::vector<Variable>& in) { return softmax(in[0]); },
+      [](const std::vector<Variable>& in) { return gelu(in[0], Gelu::tanh); },
+      [](const std::vector<Variable>& in) {
+        Rng rng(1, "dropout");
+        return dropout(in[0], 0.5, rng);
+      },
+  };
+  for (const TensorFunction& op : ops) {
+    const Evaluation both = evaluate(
+        [&](const std::vector<Variable>& in) {
+          const Variable first = same(in), second = op(in);
+          return add(first, second);
+        },
+        {x});
+    const Tensor a = evaluate(same, {x}).gradients[0], b = evaluate(op, {x}).gradients[0];
+    CHECK(difference(both.gradients[0], add(a, b).value()) < 1e-15);
+    CHECK(difference(both.gradients[0], add(b, b).value()) > 1e-2);
+  }
 }
 
 }  // namespace
