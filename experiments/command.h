@@ -39,6 +39,8 @@ void add_report_command(CLI::App& app, CommandContext& context);
 void add_config_command(CLI::App& app, CommandContext& context);
 void add_info_command(CLI::App& app, CommandContext& context);
 
+void add_commands(CLI::App& app, CommandContext& context);  // all of them (commands/all.cpp)
+
 // The positional CONFIG (one, required) and the repeatable --set.
 void add_config_options(CLI::App& command, std::string& config, std::vector<std::string>& sets);
 void add_set_option(CLI::App& command, std::vector<std::string>& sets);

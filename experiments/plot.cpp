@@ -1,0 +1,126 @@
+// Plots through gnuplot, run as a process: its script and data go to a private folder, the SVG
+// comes back as text to put into the report.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "core/check.h"
+#include "experiments/report_run.h"
+
+extern char** environ;
+
+namespace cbwc {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Okabe and Ito's colours, distinct for colour-blind readers too.
+constexpr const char* kColours[] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7",
+                                    "#E69F00", "#56B4E9", "#8C6D31", "#555555"};
+
+struct TemporaryFolder {
+  fs::path path;
+  TemporaryFolder() {
+    std::string name = (fs::temp_directory_path() / "cbwc_plot_XXXXXX").string();
+    CBWC_CHECK(mkdtemp(name.data()), "report: cannot make a folder in ", fs::temp_directory_path());
+    path = name;
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    fs::remove_all(path, ignored);
+  }
+};
+
+// posix_spawn, not fork: a forked child would inherit the BLAS threads' locks.
+bool run_gnuplot(const std::string& argument) {
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  std::string program = "gnuplot", text = argument;
+  char* arguments[] = {program.data(), text.data(), nullptr};
+  pid_t child = 0;
+  const int problem = posix_spawnp(&child, "gnuplot", &actions, nullptr, arguments, environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (problem != 0) return false;
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0)
+    if (errno != EINTR) return false;
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+std::string gnuplot_text(const std::string& text) {
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? "''" : std::string(1, c);
+  return out + "'";
+}
+
+bool has_band(const Curve& curve) {
+  for (size_t i = 0; i < curve.x.size(); ++i)
+    if (curve.high[i] > curve.low[i]) return true;
+  return false;
+}
+
+std::string script(const std::vector<Curve>& curves, const PlotOptions& options,
+                   const fs::path& folder) {
+  std::string out = fmt::format(
+      "set terminal svg size 860,440 enhanced font 'Helvetica,14' background '#ffffff'\n"
+      "set output {}\nset encoding utf8\nset title {} noenhanced\nset xlabel {} noenhanced\n"
+      "set ylabel {} noenhanced\nset key outside right top vertical noenhanced samplen 2\n"
+      "set grid lc rgb '#dddddd' lt 1\nset border 3 lc rgb '#555555'\nset tics nomirror\n"
+      "set datafile missing 'nan'\n",
+      gnuplot_text((folder / "plot.svg").string()), gnuplot_text(options.title),
+      gnuplot_text(options.x_label), gnuplot_text(options.y_label));
+  if (options.log_y) out += "set logscale y\nset format y '%.0e'\n";
+  std::vector<std::string> parts;
+  for (size_t i = 0; i < curves.size(); ++i) {
+    const std::string file = gnuplot_text((folder / fmt::format("{}.dat", i)).string());
+    const char* colour = kColours[i % std::size(kColours)];
+    if (has_band(curves[i]))
+      parts.push_back(fmt::format(
+          "{} using 1:3:4 with filledcurves fs transparent solid 0.18 noborder lc rgb '{}' notitle",
+          file, colour));
+  }
+  for (size_t i = 0; i < curves.size(); ++i) {
+    const std::string file = gnuplot_text((folder / fmt::format("{}.dat", i)).string());
+    // Beyond the colours, dashes tell curves apart.
+    parts.push_back(fmt::format("{} using 1:2 with {} lw 2 dt {} pt 7 ps 0.5 lc rgb '{}' title {}",
+                                file, curves[i].x.size() < 12 ? "linespoints" : "lines",
+                                1 + i / std::size(kColours), kColours[i % std::size(kColours)],
+                                gnuplot_text(curves[i].label)));
+  }
+  return out + fmt::format("plot {}\n", fmt::join(parts, ", \\\n  "));
+}
+
+}  // namespace
+
+bool have_gnuplot() { return run_gnuplot("--version"); }
+
+std::string plot_svg(const std::vector<Curve>& all, const PlotOptions& options) {
+  std::vector<Curve> curves;
+  for (const Curve& curve : all)
+    if (!curve.x.empty()) curves.push_back(curve);
+  if (curves.empty()) return "";
+  const TemporaryFolder folder;
+  for (size_t i = 0; i < curves.size(); ++i) {
+    std::ofstream data(folder.path / fmt::format("{}.dat", i));
+    const Curve& c = curves[i];
+    for (size_t k = 0; k < c.x.size(); ++k)
+      data << fmt::format("{} {} {} {}\n", c.x[k], c.y[k], c.low[k], c.high[k]);
+  }
+  std::ofstream(folder.path / "plot.gp") << script(curves, options, folder.path);
+  if (!run_gnuplot((folder.path / "plot.gp").string())) return "";
+  std::ifstream in(folder.path / "plot.svg", std::ios::binary);
+  const std::string svg((std::istreambuf_iterator<char>(in)), {});
+  const size_t begin = svg.find("<svg");
+  return begin == std::string::npos ? "" : svg.substr(begin);  // without the XML prologue
+}
+
+}  // namespace cbwc

@@ -1,0 +1,50 @@
+// What a report reads: the runs of a directory, grouped by arm and sweep point.
+#pragma once
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "experiments/report.h"
+
+namespace cbwc {
+
+// One arm (at one sweep point) with its runs over seeds.
+struct ReportArm {
+  std::string label;                    // "cbwc_rmsnorm", "layernorm, placement post"
+  std::vector<nlohmann::json> results;  // entries of result.json's `arms`, by seed
+  std::vector<std::string> run_dirs;    // beside results; "" where the folder is gone
+};
+
+struct ReportInput {
+  std::string dir, title;
+  bool comparison = false;
+  nlohmann::json result;  // the whole result.json; null when there is none yet
+  std::vector<ReportArm> arms;
+};
+
+ReportInput read_report_input(const std::string& dir);
+
+// A curve over steps: mean over seeds and, with two seeds or more, the spread low..high.
+struct Curve {
+  std::string label;
+  std::vector<double> x, y, low, high;
+};
+// One column of one CSV file over the runs of an arm; steps that any run lacks are kept with fewer.
+Curve mean_curve(const ReportArm& arm, const std::string& file, const std::string& column);
+// The same for a long table: rows where `key_column` is `key`.
+Curve mean_curve(const ReportArm& arm, const std::string& file, const std::string& column,
+                 const std::string& key_column, const std::string& key);
+std::vector<std::string> keys_of(const ReportArm& arm, const std::string& file,
+                                 const std::string& key_column);
+
+// SVG text made by gnuplot; empty when gnuplot cannot be run or there is nothing to draw.
+struct PlotOptions {
+  std::string title, x_label, y_label;
+  bool log_y = false;
+};
+std::string plot_svg(const std::vector<Curve>& curves, const PlotOptions& options);
+bool have_gnuplot();
+
+std::string escape_html(const std::string& text);
+
+}  // namespace cbwc
