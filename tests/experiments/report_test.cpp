@@ -1,0 +1,141 @@
+// The report from a comparison directory made here.
+#include "experiments/report.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "experiments/json_output.h"
+#include "experiments/report_run.h"
+#include "tests/support/catch.h"
+
+using namespace cbwc;
+namespace fs = std::filesystem;
+
+namespace {
+
+struct Folder {
+  fs::path path = fs::temp_directory_path() / fmt::format("cbwc_report_{}", std::rand());
+  Folder() { fs::create_directories(path); }
+  ~Folder() { fs::remove_all(path); }
+};
+
+void write_run(const fs::path& dir, double offset) {
+  fs::create_directories(dir);
+  std::ofstream metrics(dir / "metrics.csv"), norms(dir / "norm_stats.csv");
+  metrics << "step,tokens,train_loss,val_loss,lr,grad_norm,step_ms,tokens_per_s\n";
+  norms << "step,norm,input_mean_over_rms,rms,gain\n";
+  for (int step = 10; step <= 300; step += 10) {
+    const double loss = 2 + offset + 3.5 * std::exp(-step / 60.0);
+    const std::string val = step % 50 == 0 ? fmt::format("{}", loss + 0.1) : "";
+    metrics << fmt::format("{},{},{},{},0.001,{},20,1e5\n", step, step * 2048, loss, val,
+                           1 + offset);
+    for (const char* norm : {"blocks.0.norm1", "blocks.0.norm2", "final_norm"})
+      norms << fmt::format("{},{},{},{},1\n", step, norm, 0.1 * offset, 1 + step / 300.0);
+  }
+  metrics << "310,63";  // a row that a killed writer left
+}
+
+fs::path make_comparison(const Folder& folder) {
+  nlohmann::json arms = nlohmann::json::array(), paired = nlohmann::json::array();
+  double offset = 0;
+  for (const char* arm : {"layernorm", "rmsnorm", "cbwc_rmsnorm"}) {
+    for (int seed = 1; seed <= 3; ++seed) {
+      offset += 0.02;
+      write_run(folder.path / "runs" / fmt::format("{}-seed{}", arm, seed), offset);
+      arms.push_back({{"arm", arm},
+                      {"seed", seed},
+                      {"steps", 300},
+                      {"val_loss", 2.1 + offset},
+                      {"step_ms_median", 20.0},
+                      {"tokens_per_s", 1e5},
+                      {"peak_mb", 100.0},
+                      {"diverged_at", nullptr}});
+    }
+  }
+  arms[4]["diverged_at"] = 42;
+  arms[4]["val_loss"] = "nan";
+  paired.push_back({{"arm", "rmsnorm"},
+                    {"against", "layernorm"},
+                    {"n", 2},
+                    {"mean_difference", 0.06},
+                    {"ci95", 0.1},
+                    {"supported", false}});
+  paired.push_back({{"arm", "cbwc_rmsnorm"},
+                    {"against", "layernorm"},
+                    {"n", 3},
+                    {"mean_difference", -0.06},
+                    {"ci95", 0.01},
+                    {"supported", true}});
+  write_json((folder.path / "result.json").string(),
+             {{"command", "compare"},
+              {"machine", machine_json(Device::cpu)},
+              {"config", config_json(load_config("gpt_quickstart"))},
+              {"results",
+               {{"arms", arms}, {"paired", paired}, {"notes", {"dropout <0.1> before norm1"}}}}});
+  return folder.path;
+}
+
+std::string read_all(const fs::path& path) {
+  std::ifstream in(path);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("CSV: empty fields are nan, a cut last row is left out") {
+  const Folder folder;
+  write_run(folder.path, 0.1);
+  const CsvTable table = read_csv((folder.path / "metrics.csv").string());
+  CHECK(table.rows == 30);
+  CHECK(std::isnan(table.numbers.at("val_loss")[0]));
+  CHECK(table.numbers.at("step")[29] == 300);
+  CHECK_THROWS_AS(read_csv((folder.path / "none.csv").string()), Error);
+}
+
+TEST_CASE("a comparison's report holds table, differences, notes and plots, and nothing external") {
+  const Folder folder;
+  const std::string html = read_all(write_report(make_comparison(folder)));
+  CHECK(has(html, "<title>GPT quickstart</title>"));
+  CHECK(has(html, "2.1400 ± 0.0497"));  // layernorm: 2.12, 2.14, 2.16
+  CHECK(has(html, "seed 2 at step 42"));
+  CHECK(has(html, "within noise"));
+  CHECK(has(html, "supported</b> by the seeds: cbwc_rmsnorm is better"));
+  CHECK(has(html, "dropout &lt;0.1&gt; before norm1"));
+  CHECK_FALSE(has(html, "src="));
+  CHECK_FALSE(has(html, "href=\"http"));
+  if (have_gnuplot()) {
+    CHECK(has(html, "<svg"));
+    CHECK(has(html, "Validation loss"));
+    CHECK(has(html, "cbwc_rmsnorm: mean of the norm"));
+  } else {
+    CHECK(has(html, "gnuplot-nox"));
+  }
+}
+
+TEST_CASE("a curve is the mean over seeds with the smallest and the largest") {
+  const Folder folder;
+  const ReportInput input = read_report_input(make_comparison(folder).string());
+  REQUIRE(input.arms.size() == 3);
+  const Curve curve = mean_curve(input.arms[0], "metrics.csv", "grad_norm");
+  REQUIRE(curve.x.size() == 30);
+  CHECK(curve.y[0] == Approx(1.04));
+  CHECK(curve.low[0] == Approx(1.02));
+  CHECK(curve.high[0] == Approx(1.06));
+  CHECK(keys_of(input.arms[0], "norm_stats.csv", "norm").size() == 3);
+}
+
+TEST_CASE("a single run has a report, another folder is refused") {
+  const Folder folder;
+  CHECK_THROWS_AS(write_report(folder.path), Error);
+  write_run(folder.path, 0.1);
+  write_json((folder.path / "result.json").string(), {{"results", {{"val_loss", 2.5}}}});
+  CHECK(has(read_all(write_report(folder.path)), "2.5000 (n/a)"));
+}

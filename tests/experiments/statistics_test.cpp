@@ -1,0 +1,59 @@
+// The seeds statistic: the values at the end of cases.md.
+#include "experiments/statistics.h"
+
+#include <cmath>
+
+#include "tests/support/catch.h"
+
+using namespace cbwc;
+
+namespace {
+constexpr double kPrinted = 1e-6;  // the expected values are printed with six decimals
+}
+
+TEST_CASE("mean, sd and 95 % half-width over seeds") {
+  const MeanInterval three = mean_interval({0.1, 0.2, 0.4});
+  CHECK(three.n == 3);
+  CHECK(three.mean == Approx(0.233333).margin(kPrinted));
+  CHECK(three.sd == Approx(0.152753).margin(kPrinted));
+  CHECK(three.ci95 == Approx(0.379458).margin(kPrinted));
+  const MeanInterval five = mean_interval({71.2, 71.9, 70.8, 71.5, 71.4});
+  CHECK(five.mean == Approx(71.36));
+  CHECK(five.ci95 == Approx(0.5013).margin(5e-5));
+}
+
+TEST_CASE("quantiles of Student's t") {
+  CHECK(student_t_975(1) == Approx(12.706205).margin(kPrinted));
+  CHECK(student_t_975(2) == Approx(4.302653).margin(kPrinted));
+  CHECK(student_t_975(4) == Approx(2.776445).margin(kPrinted));
+  CHECK(student_t_975(30) == Approx(2.042272).margin(kPrinted));
+  CHECK(student_t_975(1000000) == Approx(1.959966).margin(kPrinted));
+}
+
+TEST_CASE("one seed has no spread") {
+  const MeanInterval one = mean_interval({2.5});
+  CHECK(one.mean == 2.5);
+  CHECK(std::isnan(one.ci95));
+  CHECK(format_interval(one, 2) == "2.50 (n/a)");
+  CHECK(format_interval(mean_interval({}), 2) == "n/a");
+  CHECK(format_interval(mean_interval({0.1, 0.2, 0.4}), 3) == "0.233 ± 0.379");
+}
+
+TEST_CASE("paired differences are supported only when the interval leaves out 0") {
+  const PairedDifference clear = paired_difference({2.0, 3.0, 4.0}, {1.0, 2.1, 2.9});
+  CHECK(clear.supported);
+  CHECK(clear.difference.mean == Approx(1.0));
+  const PairedDifference noise = paired_difference({2.0, 3.0, 4.0}, {2.1, 2.8, 4.1});
+  CHECK_FALSE(noise.supported);
+  // A diverged run takes its pair with it; one pair alone supports nothing.
+  const PairedDifference one = paired_difference({2.0, NAN}, {1.0, 2.0});
+  CHECK(one.difference.n == 1);
+  CHECK_FALSE(one.supported);
+}
+
+TEST_CASE("quantiles") {
+  CHECK(median({3, 1, 2}) == 2);
+  CHECK(median({4, 1, 2, 3}) == 2.5);
+  CHECK(std::isnan(median({})));
+  CHECK(quantile({0, 10}, 0.9) == Approx(9));
+}
