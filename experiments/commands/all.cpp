@@ -5,6 +5,12 @@ namespace cbwc {
 
 void add_commands(CLI::App& app, CommandContext& context) {
   add_data_command(app, context);
+  add_train_command(app, context);
+  add_compare_command(app, context);
+  add_equiv_command(app, context);
+  add_eval_command(app, context);
+  add_generate_command(app, context);
+  add_bench_command(app, context);
   add_report_command(app, context);
   add_config_command(app, context);
   add_info_command(app, context);
