@@ -75,6 +75,8 @@ int parse_and_run(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     // Help and version come this way too, with code 0; anything else is a mistake in the command.
     if (e.get_exit_code() == 0) return app.exit(e);
+    if (const auto rest = app.remaining(); app.get_subcommands().empty() && !rest.empty())
+      return fail("unknown command or option '" + rest[0] + "' (see cbwc --help)", 2);
     return fail(one_line(e.what()) + " (see cbwc --help)", 2);
   }
   return context.exit_code;

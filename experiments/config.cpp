@@ -160,6 +160,8 @@ std::string value_text(const toml::node& node) {
     using Type = std::decay_t<decltype(value)>;
     if constexpr (toml::is_floating_point<Type>)
       out << fmt::format("{}", *value);  // the shortest text that reads back the same
+    else if constexpr (toml::is_string<Type>)
+      out << toml_text(*value);
     else if constexpr (!toml::is_table<Type> && !toml::is_array<Type>)
       out << toml::node_view<const toml::node>(value);
   });
@@ -347,7 +349,7 @@ std::string describe_keys() {
     const size_t value = begin + key.name.size() + 4;
     const std::string standard = complete.substr(value, complete.find('\n', value) - value);
     out += fmt::format("{} = {}\n    {}{}; {}\n", key.name, standard, type,
-                       key.unit.empty() ? "" : ", in " + key.unit, key.help);
+                       key.unit.empty() ? "" : " (" + key.unit + ")", key.help);
   }
   return out;
 }

@@ -83,6 +83,7 @@ std::vector<std::string> shipped_configs();
 
 std::string config_to_toml(const Config& config);  // complete; parse_config gives the same back
 std::vector<Variant> expand_sweep(const Config& config);  // one unnamed variant without a sweep
+std::string toml_text(const std::string& text);           // quoted and escaped
 std::string describe_keys();  // every key: type, unit, default, one line
 
 // The table itself, for JSON and for tests.
