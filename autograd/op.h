@@ -34,7 +34,7 @@ class Gradients {
  private:
   friend class Tape;
   struct Slot {
-    bool wanted = false;
+    bool wanted = false, given = false;
     Tensor* activation = nullptr;    // the tape's slot, or
     Parameter* parameter = nullptr;  // the parameter whose buffer it is
     const Shape* shape = nullptr;

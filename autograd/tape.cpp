@@ -23,6 +23,7 @@ void add_in_place(Tensor& y, const Tensor& x) {
 void Gradients::give(int input, Tensor gradient) {
   Slot& slot = slots_[input];
   if (!slot.wanted) return;
+  slot.given = true;
   CBWC_CHECK(gradient.shape() == *slot.shape && gradient.dtype() == slot.dtype,
              "autograd: a gradient of ", dtype_name(gradient.dtype()), " ",
              to_string(gradient.shape()), " for a value of ", dtype_name(slot.dtype), " ",
@@ -47,6 +48,7 @@ void Gradients::give(int input, Tensor gradient) {
 Gradients::Target Gradients::target(int input) {
   Slot& slot = slots_[input];
   CBWC_CHECK(slot.wanted, "autograd: the gradient of input ", input, " is not wanted");
+  slot.given = true;
   if (slot.parameter != nullptr) {
     const bool had = slot.parameter->has_grad();
     slot.parameter->mark_grad();
@@ -185,8 +187,8 @@ void Tape::backward(const Variable& loss, const BackwardOptions& options) {
         Gradients::Slot slot;
         if (in >= 0 && values_[in].needs_grad) {
           const TapeValue& v = values_[in];
-          reached[in] = true;
           slot = {true,
+                  false,
                   v.parameter ? nullptr : &gradients_[in],
                   v.parameter.get(),
                   &v.shape,
@@ -196,6 +198,8 @@ void Tape::backward(const Variable& loss, const BackwardOptions& options) {
         g.slots_.push_back(slot);
       }
       node.op->backward(g);
+      for (size_t i = 0; i < g.slots_.size(); ++i)
+        if (g.slots_[i].given) reached[node.inputs[i]] = true;
       if (observer_) observe_backward(node);
     }
     if (!options.keep_data) node.op->release();

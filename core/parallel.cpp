@@ -7,7 +7,9 @@
 namespace cbwc {
 
 void set_threads(int threads) {
-  const int n = threads > 0 ? threads : omp_get_num_procs();
+  // Taken before anything changes it: one per core, or what OMP_NUM_THREADS says.
+  static const int by_default = omp_get_max_threads();
+  const int n = threads > 0 ? threads : by_default;
   omp_set_dynamic(0);
   omp_set_num_threads(n);
   cpu::set_blas_threads(n);

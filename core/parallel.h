@@ -5,7 +5,7 @@
 
 namespace cbwc {
 
-void set_threads(int threads);  // OpenMP and BLAS alike; 0 = one per core
+void set_threads(int threads);  // OpenMP and BLAS alike; 0 = OMP_NUM_THREADS, else one per core
 int threads();
 
 // f(begin, end) over [0, n) in chunks of `grain`, in parallel; exceptions must not leave f.
