@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cctype>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -78,9 +79,11 @@ std::string script(const std::vector<Curve>& curves, const PlotOptions& options,
       "set datafile missing 'nan'\n",
       gnuplot_text((folder / "plot.svg").string()), gnuplot_text(options.title),
       gnuplot_text(options.x_label), gnuplot_text(options.y_label));
+  if (!options.y_range.empty()) out += "set yrange " + options.y_range + "\n";
   if (options.log_y) out += "set logscale y\nset format y '%.0e'\n";
   std::vector<std::string> parts;
-  for (size_t i = 0; i < curves.size(); ++i) {
+  // Beyond a few curves the bands hide more than they show.
+  for (size_t i = 0; curves.size() <= 4 && i < curves.size(); ++i) {
     const std::string file = gnuplot_text((folder / fmt::format("{}.dat", i)).string());
     const char* colour = kColours[i % std::size(kColours)];
     if (has_band(curves[i]))
@@ -97,6 +100,24 @@ std::string script(const std::vector<Curve>& curves, const PlotOptions& options,
                                 gnuplot_text(curves[i].label)));
   }
   return out + fmt::format("plot {}\n", fmt::join(parts, ", \\\n  "));
+}
+
+// One page holds many plots: their ids must differ.
+std::string with_own_ids(const std::string& svg, const std::string& title) {
+  std::string prefix;
+  for (const char c : title) prefix += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+  std::string out;
+  for (size_t i = 0; i < svg.size(); ++i) {
+    bool found = false;
+    for (const std::string mark : {" id=\"", "href=\"#", "url(#", " id='", "href='#"})
+      if (!found && svg.compare(i, mark.size(), mark) == 0) {
+        out += mark + prefix + "_";
+        i += mark.size() - 1;
+        found = true;
+      }
+    if (!found) out += svg[i];
+  }
+  return out;
 }
 
 }  // namespace
@@ -120,7 +141,8 @@ std::string plot_svg(const std::vector<Curve>& all, const PlotOptions& options) 
   std::ifstream in(folder.path / "plot.svg", std::ios::binary);
   const std::string svg((std::istreambuf_iterator<char>(in)), {});
   const size_t begin = svg.find("<svg");
-  return begin == std::string::npos ? "" : svg.substr(begin);  // without the XML prologue
+  if (begin == std::string::npos) return "";
+  return with_own_ids(svg.substr(begin), options.title);  // without the XML prologue
 }
 
 }  // namespace cbwc

@@ -154,12 +154,12 @@ std::vector<Curve> curves_of(const ReportInput& input, const std::string& file,
 }
 
 std::string loss_plots(const ReportInput& input) {
-  const std::string train =
-      plot_svg(curves_of(input, "metrics.csv", "train_loss"), {"Training loss", "step", "loss"});
-  const std::string val =
-      plot_svg(curves_of(input, "metrics.csv", "val_loss"), {"Validation loss", "step", "loss"});
+  const std::string train = plot_svg(curves_of(input, "metrics.csv", "train_loss"),
+                                     {"Training loss", "step", "loss", false, ""});
+  const std::string val = plot_svg(curves_of(input, "metrics.csv", "val_loss"),
+                                   {"Validation loss", "step", "loss", false, ""});
   const std::string norm = plot_svg(curves_of(input, "metrics.csv", "grad_norm"),
-                                    {"Gradient norm before clipping", "step", "norm"});
+                                    {"Gradient norm before clipping", "step", "norm", false, ""});
   if (train.empty() && val.empty()) return "";
   return "<h2>Loss</h2>\n<p class=\"note\">Line: mean over seeds. Band: smallest to largest "
          "seed.</p>\n" +
@@ -169,18 +169,22 @@ std::string loss_plots(const ReportInput& input) {
 // Per arm one plot per statistic, a curve for each norm.
 std::string norm_plots(const ReportInput& input) {
   std::string out;
-  const std::pair<const char*, const char*> kColumns[] = {
-      {"input_mean_over_rms", "mean of the norm's input / its rms"},
-      {"rms", "rms of the norm's input"},
-      {"gain", "mean |gain|"}};
+  // The ranges keep rounding noise from filling a plot.
+  struct Column {
+    const char *name, *label, *range;
+  };
+  const Column kColumns[] = {
+      {"input_mean_over_rms", "mean of the norm's input / its rms", "[*<0:0.01<*]"},
+      {"rms", "rms of the norm's input", "[0:*]"},
+      {"gain", "mean |gain|", "[*<0.9:1.1<*]"}};
   for (const ReportArm& arm : input.arms) {
     const std::vector<std::string> norms = keys_of(arm, "norm_stats.csv", "norm");
     std::string plots;
-    for (const auto& [column, label] : kColumns) {
+    for (const auto& [column, label, range] : kColumns) {
       std::vector<Curve> curves;
       for (const std::string& norm : norms)
         curves.push_back(mean_curve(arm, "norm_stats.csv", column, "norm", norm));
-      plots += plot_svg(curves, {arm.label + ": " + label, "step", label});
+      plots += plot_svg(curves, {arm.label + ": " + label, "step", label, false, range});
     }
     if (!plots.empty()) out += fmt::format("<h3>{}</h3>\n{}", escape_html(arm.label), plots);
   }
@@ -209,7 +213,7 @@ std::string attention_plot(const ReportInput& input) {
     curves.push_back(largest);
   }
   const std::string svg =
-      plot_svg(curves, {"Largest attention logit of any block", "step", "logit", true});
+      plot_svg(curves, {"Largest attention logit of any block", "step", "logit", true, ""});
   return svg.empty() ? "" : "<h2>Attention logits</h2>\n" + svg;
 }
 
@@ -229,7 +233,7 @@ std::string depth_plot(const ReportInput& input) {
     curves.push_back(depth);
   }
   const std::string svg = plot_svg(curves, {"Gradient norm by depth at the first step",
-                                            "module, from input to output", "norm", true});
+                                            "module, from input to output", "norm", true, ""});
   return svg.empty() ? "" : "<h2>Gradient by depth</h2>\n" + svg;
 }
 

@@ -41,6 +41,7 @@ std::vector<std::string> keys_of(const ReportArm& arm, const std::string& file,
 struct PlotOptions {
   std::string title, x_label, y_label;
   bool log_y = false;
+  std::string y_range;  // gnuplot's, empty: from the data
 };
 std::string plot_svg(const std::vector<Curve>& curves, const PlotOptions& options);
 bool have_gnuplot();
