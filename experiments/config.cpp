@@ -267,6 +267,9 @@ void check_together(const Config& config) {
   const auto& model = config.model;
   CBWC_CHECK(model.dim % model.heads == 0, where_of(config, {"model.heads", "model.dim"}),
              "model.dim (", model.dim, ") must be a multiple of model.heads (", model.heads, ")");
+  CBWC_CHECK(config.optim.warmup <= config.run.steps,
+             where_of(config, {"run.steps", "optim.warmup"}), "optim.warmup (", config.optim.warmup,
+             ") must be at most run.steps (", config.run.steps, ")");
   CBWC_CHECK(config.run.early_stop_metric != "val_loss" || config.run.eval_every > 0,
              where_of(config, {"run.early_stop_metric"}),
              "run.early_stop_metric = \"val_loss\" needs run.eval_every above 0");

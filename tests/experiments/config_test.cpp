@@ -66,6 +66,8 @@ TEST_CASE("ranges and choices are checked") {
   CHECK(has(error_of("[run]\nseeds = [1, 1]\n"), "the same value twice"));
   CHECK(has(error_of("[model]\ndim = 130\nheads = 4\n"),
             "my.toml:3: model.dim (130) must be a multiple of model.heads (4)"));
+  CHECK(has(error_of("[run]\nsteps = 10\n[optim]\nwarmup = 11\n"), "optim.warmup (11) must be"));
+  CHECK_NOTHROW(parse_config("[run]\nsteps = 10\n[optim]\nwarmup = 10\n", "f"));
 }
 
 TEST_CASE("--set takes TOML values and bare words") {
