@@ -73,10 +73,10 @@ TEST_CASE("help, version and configs exit 0") {
   CHECK(help.text.find("--set") != std::string::npos);
   CHECK(help.text.find("--threads") != std::string::npos);
   CHECK(run("config").text.find("dropout_placement") != std::string::npos);
-  const Ran complete = run("config gpt_quickstart --set model.norm=layernorm --set run.steps=7");
+  const Ran complete = run("config gpt_quickstart --set model.norm=layernorm --set run.steps=77");
   CHECK(complete.code == 0);
   CHECK(complete.text.find("norm = \"layernorm\"") != std::string::npos);
-  CHECK(complete.text.find("steps = 7") != std::string::npos);
+  CHECK(complete.text.find("steps = 77") != std::string::npos);
 }
 
 TEST_CASE("--json and --threads work before and after the command") {
