@@ -57,6 +57,8 @@ void open_comparison(const Config& config, const std::string& dir) {
     RunDirectory::create(dir, config);
     return;
   }
+  CBWC_CHECK(!std::filesystem::exists(dir + "/metrics.csv"), dir,
+             ": holds another run (a single one), nothing was changed; give another --out");
   Config stored = RunDirectory::open(dir).config();
   stored.run.out = config.run.out;
   CBWC_CHECK(config_to_toml(stored) == config_to_toml(config), dir,
@@ -126,6 +128,17 @@ nlohmann::json paired_json(const Config& config, const std::vector<Group>& group
   return out;
 }
 
+std::string paired_line(const nlohmann::json& p) {
+  const std::string label = p.at("label");
+  const double ci = number_from_json(p.at("ci95"));
+  return fmt::format(
+      "{}{} - {}: {:+.4f} ({}) val loss over {} paired seeds: {}\n",
+      label.empty() ? "" : label + ": ", p.at("arm").get<std::string>(),
+      p.at("against").get<std::string>(), number_from_json(p.at("mean_difference")),
+      std::isnan(ci) ? std::string("no interval from one seed") : fmt::format("± {:.4f}", ci),
+      p.at("n").get<int64_t>(), p.at("supported").get<bool>() ? "a difference" : "within noise");
+}
+
 }  // namespace
 
 Comparison run_comparison(const Config& config, const std::string& dir, bool quiet) {
@@ -193,13 +206,7 @@ std::string comparison_table(const Config& config, const Comparison& comparison)
         out += fmt::format("    seed {}: diverged at step {}\n", run->outcome.seed,
                            run->outcome.diverged_at);
   }
-  for (const auto& p : paired_json(config, groups))
-    out += fmt::format(
-        "{}{} - {}: {:+.4f} ± {:.4f} val loss over {} paired seeds: {}\n",
-        p["label"].get<std::string>().empty() ? "" : p["label"].get<std::string>() + ": ",
-        p["arm"].get<std::string>(), p["against"].get<std::string>(),
-        number_from_json(p["mean_difference"]), number_from_json(p["ci95"]), p["n"].get<int64_t>(),
-        p["supported"].get<bool>() ? "a difference" : "within noise");
+  for (const auto& p : paired_json(config, groups)) out += paired_line(p);
   for (const std::string& note : comparison.notes) out += note + "\n";
   return out;
 }

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "core/allocator.h"
+#include "core/parallel.h"
 #include "experiments/json_output.h"
 #include "experiments/progress.h"
 #include "experiments/report.h"
@@ -25,11 +26,9 @@ struct Tally {
   int64_t evaluations_without_gain = 0, tokens = 0;
 
   nlohmann::json to_json() const {
-    return {{"best", json_number(best)},
-            {"best_val", json_number(best_val)},
-            {"val", json_number(val)},
-            {"evaluations_without_gain", evaluations_without_gain},
-            {"tokens", tokens}};
+    return {{"best", json_number(best)}, {"best_val", json_number(best_val)},
+            {"val", json_number(val)},   {"evaluations_without_gain", evaluations_without_gain},
+            {"tokens", tokens},          {"threads", threads()}};
   }
   static Tally from_json(const nlohmann::json& j) {
     Tally t;
