@@ -79,7 +79,7 @@ TEST_CASE("help, version and configs exit 0") {
   CHECK(complete.text.find("steps = 77") != std::string::npos);
 }
 
-TEST_CASE("--json and --threads work before and after the command") {
+TEST_CASE("global options: --json and --threads work before and after the command") {
   const fs::path file = fs::temp_directory_path() / fmt::format("cbwc_cli_{}.json", std::rand());
   for (const std::string& line : {fmt::format("--threads 1 --json {} info", file.string()),
                                   fmt::format("info --threads 1 --json {}", file.string())}) {

@@ -70,7 +70,7 @@ TEST_CASE("ranges and choices are checked") {
   CHECK_NOTHROW(parse_config("[run]\nsteps = 10\n[optim]\nwarmup = 10\n", "f"));
 }
 
-TEST_CASE("--set takes TOML values and bare words") {
+TEST_CASE("config: --set takes TOML values and bare words") {
   const Config config =
       parse_config("", "f",
                    {"optim.lr=3e-4", "model.norm=layernorm", "run.seeds=[4, 5]",

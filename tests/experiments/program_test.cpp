@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr int kKills = 3;
+constexpr int kKills = 10;
 
 struct Project {
   TemporaryFolder folder;
@@ -73,7 +73,8 @@ std::vector<double> losses(const std::string& dir) {
 
 TEST_CASE("A run killed at random steps resumes to the bits of one never killed") {
   Project p;
-  const std::string sets = " --threads 2 --quiet --set run.steps=200 --set run.checkpoint_every=5";
+  const std::string sets =
+      " --threads 2 --quiet --set run.steps=1000 --set run.checkpoint_every=20";
   REQUIRE(p.run("train " + p.config + " --out " + p.dir("whole") + sets).exit_code == 0);
   Rng rng(static_cast<uint64_t>(::getpid()), "kill");
   std::vector<std::string> words = {"train",
@@ -82,15 +83,15 @@ TEST_CASE("A run killed at random steps resumes to the bits of one never killed"
                                     "2",
                                     "--quiet",
                                     "--set",
-                                    "run.steps=200",
+                                    "run.steps=1000",
                                     "--set",
-                                    "run.checkpoint_every=5"};
+                                    "run.checkpoint_every=20"};
   int kills = 0;
   for (int i = 0; i < kKills; ++i) {
     std::vector<std::string> now = words;
     const bool started = fs::exists(p.dir("killed") + "/config.toml");
     now.insert(now.end(), {started ? "--resume" : "--out", p.dir("killed")});
-    kills += kill_after(now, 150 + static_cast<int64_t>(rng.below(350)));
+    kills += kill_after(now, 40 + static_cast<int64_t>(rng.below(300)));
   }
   CHECK(kills > 0);
   const bool started = fs::exists(p.dir("killed") + "/config.toml");

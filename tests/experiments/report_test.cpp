@@ -3,7 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <unistd.h>
 #include <cmath>
+
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -18,7 +20,8 @@ namespace fs = std::filesystem;
 namespace {
 
 struct Folder {
-  fs::path path = fs::temp_directory_path() / fmt::format("cbwc_report_{}", std::rand());
+  fs::path path =
+      fs::temp_directory_path() / fmt::format("cbwc_report_{}_{}", getpid(), std::rand());
   Folder() { fs::create_directories(path); }
   ~Folder() { fs::remove_all(path); }
 };
