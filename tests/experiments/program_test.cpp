@@ -73,8 +73,7 @@ std::vector<double> losses(const std::string& dir) {
 
 TEST_CASE("A run killed at random steps resumes to the bits of one never killed") {
   Project p;
-  const std::string sets =
-      " --threads 2 --quiet --set run.steps=400 --set run.checkpoint_every=10";
+  const std::string sets = " --threads 2 --quiet --set run.steps=400 --set run.checkpoint_every=10";
   REQUIRE(p.run("train " + p.config + " --out " + p.dir("whole") + sets).exit_code == 0);
   Rng rng(static_cast<uint64_t>(::getpid()), "kill");
   std::vector<std::string> words = {"train",

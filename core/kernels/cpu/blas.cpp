@@ -115,11 +115,11 @@ BlasInfo blas_info() {
   if (kernel_width(info.kernels) < cpu_width()) {
     const std::string better = cpu_width() == 512 ? "SkylakeX" : "Haswell";
     info.warnings.push_back(
-        info.user_set ? "OPENBLAS_CORETYPE=" + std::string(chosen) +
-                            " is set in the environment; this CPU could run the faster kernels of " +
-                            better
-                      : "OpenBLAS runs its " + info.kernels + " kernels; " + better +
-                            " would be faster on this CPU");
+        info.user_set
+            ? "OPENBLAS_CORETYPE=" + std::string(chosen) +
+                  " is set in the environment; this CPU could run the faster kernels of " + better
+            : "OpenBLAS runs its " + info.kernels + " kernels; " + better +
+                  " would be faster on this CPU");
   }
   return info;
 }
