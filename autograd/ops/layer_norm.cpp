@@ -30,6 +30,7 @@ void LayerNormOp::backward(Gradients& g) {
 Variable layer_norm(const Variable& x, const Variable& gamma, const Variable& beta, double eps) {
   check_norm_arguments("layer_norm", x, gamma, beta, eps);
   const Tensor in = x.value().contiguous();
+  const Tensor gain = gamma.value().contiguous(), bias = beta.value().contiguous();
   const int64_t cols = in.size(-1), rows = in.numel() / cols;
   Tensor y = Tensor::empty_like(in);
   Tensor mean = Tensor::empty({rows}, in.dtype(), in.device());
@@ -37,8 +38,8 @@ Variable layer_norm(const Variable& x, const Variable& gamma, const Variable& be
   dispatch_float(in.dtype(), "layer_norm", [&](auto zero) {
     using T = decltype(zero);
     layer_norm_forward<T>(in.device(), {.x = in.data<T>(),
-                                        .gamma = data_or_null<T>(gamma.value()),
-                                        .beta = data_or_null<T>(beta.value()),
+                                        .gamma = data_or_null<T>(gain),
+                                        .beta = data_or_null<T>(bias),
                                         .y = y.data<T>(),
                                         .mean = mean.data<T>(),
                                         .rstd = rstd.data<T>(),
@@ -46,7 +47,7 @@ Variable layer_norm(const Variable& x, const Variable& gamma, const Variable& be
                                         .cols = cols,
                                         .eps = eps});
   });
-  return record(std::make_unique<LayerNormOp>(in, gamma.value(), mean, rstd, eps, beta.defined()),
+  return record(std::make_unique<LayerNormOp>(in, gain, mean, rstd, eps, beta.defined()),
                 {&x, &gamma, &beta}, y);
 }
 

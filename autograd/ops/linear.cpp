@@ -51,14 +51,15 @@ Variable linear(const Variable& x, const Variable& w, const Variable& b) {
   CBWC_CHECK(x.dtype() == w.dtype() && (!b.defined() || b.dtype() == w.dtype()),
              "linear: x, w and b must have one dtype");
   require_cpu(x.value(), "linear");
-  const Tensor rows_in = x.value().contiguous(), weight = w.value().contiguous();
+  const Tensor rows_in = x.value().contiguous(), weight = w.value().contiguous(),
+               bias = b.value().contiguous();
   Shape shape = x.shape();
   shape.back() = out;
   Tensor y = Tensor::empty(shape, x.dtype());
   const int64_t rows = rows_in.numel() / std::max<int64_t>(in, 1);
   dispatch_float(x.dtype(), "linear", [&](auto zero) {
     using T = decltype(zero);
-    if (b.defined()) cpu::fill_rows<T>(y.data<T>(), b.value().data<T>(), rows, out);
+    if (bias.defined()) cpu::fill_rows<T>(y.data<T>(), bias.data<T>(), rows, out);
     cpu::matmul<T>({.a = rows_in.data<T>(),
                     .b = weight.data<T>(),
                     .c = y.data<T>(),
@@ -66,7 +67,7 @@ Variable linear(const Variable& x, const Variable& w, const Variable& b) {
                     .n = out,
                     .k = in,
                     .transpose_b = true,
-                    .accumulate = b.defined()});
+                    .accumulate = bias.defined()});
   });
   return record(std::make_unique<LinearOp>(rows_in, weight), {&x, &w, &b}, y);
 }

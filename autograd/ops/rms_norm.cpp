@@ -29,21 +29,22 @@ void RmsNormOp::backward(Gradients& g) {
 Variable rms_norm(const Variable& x, const Variable& gamma, const Variable& beta, double eps) {
   check_norm_arguments("rms_norm", x, gamma, beta, eps);
   const Tensor in = x.value().contiguous();
+  const Tensor gain = gamma.value().contiguous(), bias = beta.value().contiguous();
   const int64_t cols = in.size(-1), rows = in.numel() / cols;
   Tensor y = Tensor::empty_like(in);
   Tensor rstd = Tensor::empty({rows}, in.dtype(), in.device());
   dispatch_float(in.dtype(), "rms_norm", [&](auto zero) {
     using T = decltype(zero);
     rms_norm_forward<T>(in.device(), {.x = in.data<T>(),
-                                      .gamma = data_or_null<T>(gamma.value()),
-                                      .beta = data_or_null<T>(beta.value()),
+                                      .gamma = data_or_null<T>(gain),
+                                      .beta = data_or_null<T>(bias),
                                       .y = y.data<T>(),
                                       .rstd = rstd.data<T>(),
                                       .rows = rows,
                                       .cols = cols,
                                       .eps = eps});
   });
-  return record(std::make_unique<RmsNormOp>(in, gamma.value(), rstd, eps, beta.defined()),
+  return record(std::make_unique<RmsNormOp>(in, gain, rstd, eps, beta.defined()),
                 {&x, &gamma, &beta}, y);
 }
 

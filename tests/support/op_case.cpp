@@ -89,6 +89,34 @@ void check_repeatable(const OpCase& c) {
   CHECK(same_bits(one, two));
 }
 
+// A strided view: of rank 1 one element seen many times, else a part of a larger tensor, its axes
+// in reverse.
+Tensor strided(const Tensor& x) {
+  if (x.rank() == 0 || x.numel() == 0) return x;
+  if (x.rank() == 1) return x.slice(0, 0, 1).clone().expand(x.shape());
+  Shape room;
+  std::vector<int> reverse;
+  for (int i = x.rank() - 1; i >= 0; --i) {
+    room.push_back(x.size(i) + 2);
+    reverse.push_back(i);
+  }
+  Tensor view = Tensor::full(room, std::nan(""), x.dtype()).permute(reverse);
+  for (int i = 0; i < x.rank(); ++i) view = view.slice(i, 1, 1 + x.size(i));
+  view.copy_from(x);
+  return view;
+}
+
+void check_strided(const OpCase& c) {
+  for (size_t i = 0; i < c.shapes.size(); ++i) {
+    INFO("input " << i << " strided");
+    auto inputs = inputs_of(c, DType::f64);
+    inputs[i] = strided(inputs[i]);
+    const Evaluation got = evaluate(c.run, inputs);
+    inputs[i] = inputs[i].clone();
+    CHECK(same_bits(got, evaluate(c.run, inputs)));
+  }
+}
+
 void check_cuda(const OpCase& c) {
   if (!c.cuda) return;
   if (!cuda::built() || cuda::device_count() == 0) {
@@ -171,6 +199,7 @@ void run_op_case(const OpCase& c) {
   check_reference(c);
   check_gradient(c);
   check_repeatable(c);
+  check_strided(c);
   check_cuda(c);
   for (const BadInput& bad : c.bad_inputs) {
     INFO("bad input, expected message: " << bad.message);

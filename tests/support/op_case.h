@@ -1,7 +1,8 @@
 // OpCase: one op's sample inputs, function, reference and bad inputs, from which run_op_case makes
 // all the standard checks: forward and backward equal to the reference (float64 and float32), the
 // gradient check in float64 with its negative control, the same bits twice and for one and two
-// threads, errors for bad inputs, and CPU = CUDA where there is a GPU.
+// threads, the same bits from strided inputs, errors for bad inputs, and CPU = CUDA where there is
+// a GPU.
 #pragma once
 #include <functional>
 #include <string>
