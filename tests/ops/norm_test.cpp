@@ -163,6 +163,12 @@ TEST_CASE("P06-P10: float32's range and eps") {
   check_near(layer_norm_of<float>({1e-3f, -1e-3f}, 2, kEps).y, {0.301511345, -0.301511345});
   check_near(rms_norm_of<float>({0.02f, -0.02f}, 2, 1e-6).y, {0.998752339, -0.998752339});
   check_near(layer_norm_of<float>({1e-4f, -1e-4f}, 2, 1e-12).y, {0.99995, -0.99995});
+  const std::vector<float> zeros(64, 0.f), ones(64, 1.f);
+  for (const double eps : {1e-12, 1e-6, 0.1}) {  // 0/0 where eps is scaled or lost
+    const auto zero = rms_norm_of<float>(zeros, 64, eps, ones, ones);
+    CHECK(zero.y == zeros);
+    for (float v : zero.dx) CHECK(v == Approx(1 / std::sqrt(eps)).epsilon(1e-6));
+  }
 }
 
 TEST_CASE("P11-P15: width 1, no rows, zero gains, gradients of the parameters alone") {
@@ -176,16 +182,95 @@ TEST_CASE("P11-P15: width 1, no rows, zero gains, gradients of the parameters al
   check_near(rms.dx, {-0.109544490, 0.146059368, 0.036514879, -0.073029611});
   const auto ln = layer_norm_of<float>({1, 2, 3, 4}, 4, kEps, {0, 1, 1, 1}, {}, {1, 1, 1, 1});
   check_near(ln.dgamma, {-1.341635420, -0.447211807, 0.447211807, 1.341635420});
-  const auto sum = layer_norm_of<float>({1, 2, 3, 4}, 4, kEps, {}, {}, {1, 1, 1, 1});
-  check_near(sum.dx, {0, 0, 0, 0}, 1e-7);
 
   Tape tape;
   TapeScope scope(&tape);
   const Variable gamma = tape.leaf(Tensor::full({4}, 1, DType::f32), true);
+  const Variable beta = tape.leaf(Tensor::full({4}, 0, DType::f32), true);
   const Variable x = Tensor::from<float>({1, 2, 3, 4}, {1, 4});
   const Variable dy = Tensor::from<float>({1, 0, 2, -1}, {1, 4});
-  tape.backward(cbwc::sum(mul(layer_norm(x, gamma, {}, kEps), dy)));
+  tape.backward(cbwc::sum(mul(layer_norm(x, gamma, beta, kEps), dy)));
   check_near(tape.grad(gamma).to_vector<float>(), {-1.34163542, 0, 0.89442361, -1.34163542});
+  CHECK(tape.grad(beta).to_vector<float>() == std::vector<float>{1, 0, 2, -1});
+}
+
+TEST_CASE("P12: a batch of no rows keeps its shape and gives zero gradients") {
+  for (const bool centred : {true, false}) {
+    Tape tape;
+    TapeScope scope(&tape);
+    const Variable x = tape.leaf(Tensor::zeros({0, 8}, DType::f32), true);
+    const Variable gamma = tape.leaf(Tensor::full({8}, 2, DType::f32), true);
+    const Variable beta = tape.leaf(Tensor::full({8}, 3, DType::f32), true);
+    const Variable y = centred ? layer_norm(x, gamma, beta, kEps) : rms_norm(x, gamma, beta, kEps);
+    CHECK(y.shape() == Shape{0, 8});
+    tape.backward(cbwc::sum(y));
+    CHECK(tape.grad(x).shape() == Shape{0, 8});
+    for (const Variable& v : {gamma, beta})
+      CHECK(tape.grad(v).to_vector<float>() == std::vector<float>(8, 0.f));
+  }
+}
+
+TEST_CASE("P15: the gradient of a plain sum") {
+  struct Gradient {
+    std::vector<float> dx, dgamma;
+  };
+  const auto of = [](const std::function<Variable(const Variable&, const Variable&)>& norm) {
+    Tape tape;
+    TapeScope scope(&tape);
+    const Variable x = tape.leaf(Tensor::from<float>({1, 2, 3, 4}, {1, 4}), true);
+    const Variable gamma = tape.leaf(Tensor::full({4}, 1, DType::f32), true);
+    tape.backward(cbwc::sum(norm(x, gamma)));
+    return Gradient{tape.grad(x).to_vector<float>(), tape.grad(gamma).to_vector<float>()};
+  };
+  const Gradient ln = of([](auto& x, auto& gamma) { return layer_norm(x, gamma, {}, kEps); });
+  check_near(ln.dx, {0, 0, 0, 0}, 1e-7);
+  check_near(ln.dgamma, {-1.34163542, -0.44721181, 0.44721181, 1.34163542});
+  const Gradient rms = of([](auto& x, auto& gamma) { return rms_norm(x, gamma, {}, 1e-6); });
+  // Differences of terms of size 0.5 in float32: the third element is 0 but for eps.
+  check_near(rms.dx, {0.243432248, 0.121716148, 0.0000000487, -0.121716051}, 1e-7);
+  check_near(rms.dgamma, {0.365148347, 0.730296695, 1.095445042, 1.460593389});
+}
+
+TEST_CASE("P21: a second derivative is refused, whichever of gamma and beta are there") {
+  for (const bool centred : {true, false})
+    for (int given = 0; given < 4; ++given) {
+      Tape tape;
+      TapeScope scope(&tape);
+      const Variable t = tape.leaf(Tensor::from<double>({0.7, 0}, {1, 2}), true);
+      const Variable gamma = given & 1 ? Variable(Tensor::from<double>({1, 2}, {2})) : Variable();
+      const Variable beta = given & 2 ? Variable(Tensor::from<double>({3, 4}, {2})) : Variable();
+      const Variable y =
+          centred ? layer_norm(t, gamma, beta, 0.25) : rms_norm(t, gamma, beta, 0.25);
+      CHECK_THROWS_WITH(tape.backward(cbwc::sum(y), {.create_graph = true}),
+                        Catch::Contains("second derivatives"));
+    }
+}
+
+TEST_CASE("P69: the result has x's type throughout; gamma and beta of another type are refused") {
+  for (const DType type : {DType::f32, DType::f64})
+    for (const bool centred : {true, false})
+      for (int given = 0; given < 4; ++given) {
+        Tape tape;
+        TapeScope scope(&tape);
+        const auto leaf = [&](const Shape& shape, const char* name) {
+          return tape.leaf(sample(shape, 1, name, type), true);
+        };
+        const Variable x = leaf({3, 5}, "x");
+        const Variable gamma = given & 1 ? leaf({5}, "gamma") : Variable();
+        const Variable beta = given & 2 ? leaf({5}, "beta") : Variable();
+        const Variable y =
+            centred ? layer_norm(x, gamma, beta, kEps) : rms_norm(x, gamma, beta, kEps);
+        tape.backward(cbwc::sum(mul(y, y)));
+        CHECK(y.dtype() == type);
+        for (const Variable* v : {&x, &gamma, &beta})
+          if (v->defined()) CHECK(tape.grad(*v).dtype() == type);
+      }
+  const Tensor x = sample({3, 5}, 1, "x"), narrow = sample({5}, 1, "gamma", DType::f32);
+  CHECK_THROWS_WITH(layer_norm(x, narrow, {}, kEps), Catch::Contains("gamma is float32, x is"));
+  CHECK_THROWS_WITH(rms_norm(x, {}, narrow, kEps), Catch::Contains("beta is float32, x is"));
+  // float64 from end to end: a difference that float32 cannot hold.
+  const auto y = layer_norm_of<double>({1e9, 1e9 + 1}, 2, 1e-12).y;
+  check_near(y, {-1, 1}, 1e-10);
 }
 
 TEST_CASE("P16-P18, P20: many rows, wide rows, rows that are not finite") {
@@ -211,32 +296,36 @@ TEST_CASE("P16-P18, P20: many rows, wide rows, rows that are not finite") {
   const auto ln = layer_norm_of<float>(odd, 4, kEps).y;
   CHECK(std::abs(ln[0] + 1.34163542) <= kPublished);
   for (int i = 4; i < 12; ++i) CHECK(std::isnan(ln[i]));
+  const auto back = layer_norm_of<float>(odd, 4, kEps, {}, {}, std::vector<float>(12, 1.f));
+  for (int i = 0; i < 4; ++i) CHECK(std::isfinite(back.dx[i]));  // row 0 is not spoiled
+  for (int i = 4; i < 12; ++i) CHECK(std::isnan(back.dx[i]));
+  for (float v : back.dgamma) CHECK(std::isnan(v));
+  CHECK(back.dbeta == std::vector<float>(4, 3.f));
   const auto rms = rms_norm_of<float>(odd, 4, kEps).y;
   for (int i = 4; i < 8; ++i) CHECK(std::isnan(rms[i]));
   CHECK((rms[8] == 0 && std::isnan(rms[9]) && rms[10] == 0 && rms[11] == 0));
 }
 
 TEST_CASE("P19: the same bits 20 times and for any thread count") {
-  const int64_t rows = 1000, cols = 65;
+  const int64_t rows = 4096, cols = 1600;
   const auto x = sample({rows, cols}, 1, "x", DType::f32).to_vector<float>();
   const auto dy = sample({rows, cols}, 1, "dy", DType::f32).to_vector<float>();
   const auto gamma = sample({cols}, 1, "gamma", DType::f32).to_vector<float>();
-  const auto all = [&] {
-    const auto ln = layer_norm_of<float>(x, cols, kEps, gamma, gamma, dy);
-    const auto rms = rms_norm_of<float>(x, cols, kEps, gamma, dy);
-    std::vector<std::vector<float>> parts{ln.y,  ln.dx,  ln.dgamma, ln.dbeta,
-                                          rms.y, rms.dx, rms.dgamma};
-    return parts;
+  const auto first_ln = layer_norm_of<float>(x, cols, kEps, gamma, gamma, dy);
+  const auto first_rms = rms_norm_of<float>(x, cols, kEps, gamma, dy);
+  const auto same = [](const Norm<float>& a, const Norm<float>& b) {
+    return a.y == b.y && a.dx == b.dx && a.dgamma == b.dgamma && a.dbeta == b.dbeta;
   };
-  const auto first = all();
   const int before = threads();
   for (int i = 0; i < 20; ++i) {
     set_threads(1 + i % 4);
-    CHECK(all() == first);
+    CHECK(same(layer_norm_of<float>(x, cols, kEps, gamma, gamma, dy), first_ln));
+    CHECK(same(rms_norm_of<float>(x, cols, kEps, gamma, dy), first_rms));
   }
   set_threads(before);
+  CHECK_FALSE(same(layer_norm_of<float>(x, cols, 2 * kEps, gamma, gamma, dy), first_ln));
   for (int i = 0; i < 20; ++i) {
     const std::vector<float> zeros(4, 0.f), minus(4, -1.f);
-    CHECK(rms_norm_of<float>(zeros, 4, kEps, {}, minus).dgamma == zeros);
+    CHECK(rms_norm_of<float>(zeros, 4, 1e-6, {}, minus).dgamma == zeros);
   }
 }

@@ -1,0 +1,79 @@
+// The CPU norm kernels against plain loops in double, over the widths and row counts at which
+// kernels of comparable systems went wrong (cases.md, rule 3).
+#include <string>
+#include <vector>
+
+#include "tests/support/catch.h"
+#include "tests/support/norm_reference.h"
+
+using namespace cbwc;
+using namespace cbwc::testing;
+
+namespace {
+
+const std::vector<int64_t> kNarrow{1, 2, 3, 4, 5, 6, 7, 8, 9};
+const std::vector<int64_t> kWide{31, 32, 33, 63, 64, 65, 127, 128, 129, 769, 1000, 1025, 3420};
+const std::vector<int64_t> kFew{0, 1, 31, 33}, kMany{1023, 1025}, kVeryMany{65535, 65536, 65537};
+constexpr double kEps = 1e-5;
+
+template <class T>
+NormResult<T> layer_norm_on_cpu(const NormCase<T>& c, bool accumulate) {
+  NormResult<T> r(c, accumulate);
+  cpu::layer_norm_forward(layer_norm_forward_of(c, r));
+  cpu::layer_norm_backward(layer_norm_backward_of(c, r, accumulate));
+  return r;
+}
+
+template <class T>
+NormResult<T> rms_norm_on_cpu(const NormCase<T>& c, bool accumulate) {
+  NormResult<T> r(c, accumulate);
+  cpu::rms_norm_forward(rms_norm_forward_of(c, r));
+  cpu::rms_norm_backward(rms_norm_backward_of(c, r, accumulate));
+  return r;
+}
+
+template <class T>
+void check_size(int64_t rows, int64_t cols) {
+  INFO(rows << " x " << cols << ", " << sizeof(T) << " bytes");
+  const bool accumulate = (rows + cols) % 2 == 0, affine = cols % 5 != 0;
+  const NormCase<T> c(rows, cols, affine, kEps);
+  CHECK(largest_error(layer_norm_on_cpu(c, accumulate), layer_norm_reference(c, accumulate)) <=
+        tolerance<T>());
+  CHECK(largest_error(rms_norm_on_cpu(c, accumulate), rms_norm_reference(c, accumulate)) <=
+        tolerance<T>());
+}
+
+template <class T>
+void check_sizes(const std::vector<int64_t>& rows, const std::vector<int64_t>& cols) {
+  for (const int64_t r : rows)
+    for (const int64_t c : cols) check_size<T>(r, c);
+}
+
+}  // namespace
+
+TEST_CASE("CPU norms equal plain loops at every width and row count") {
+  check_sizes<float>(kFew, kNarrow);
+  check_sizes<float>(kFew, kWide);
+  check_sizes<float>(kMany, kNarrow);
+  check_sizes<float>(kMany, kWide);
+  check_sizes<double>(kFew, kNarrow);
+  check_sizes<double>(kFew, kWide);
+  check_sizes<double>(kMany, kNarrow);
+}
+
+TEST_CASE("CPU norms of very many narrow rows equal plain loops") {
+  check_sizes<float>(kVeryMany, kNarrow);
+  check_sizes<double>({65537}, {1, 6, 9});
+}
+
+TEST_CASE("The comparison notices one wrong element in each result") {
+  const NormCase<float> c(33, 65, true, kEps);
+  const NormResult<float> want = rms_norm_reference(c, false);
+  for (int which = 0; which < 5; ++which) {
+    NormResult<float> got = rms_norm_on_cpu(c, false);
+    std::vector<float>* parts[] = {&got.y, &got.rstd, &got.dx, &got.dgamma, &got.dbeta};
+    parts[which]->back() += 1e-3f * (1 + std::abs(parts[which]->back()));
+    INFO("part " << which);
+    CHECK(largest_error(got, want) > tolerance<float>());
+  }
+}
