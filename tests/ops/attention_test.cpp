@@ -14,9 +14,6 @@
 namespace cbwc::testing {
 namespace {
 
-// Fused float32 attention sums D products of size 1 and up to T of them again.
-constexpr double kFloat32 = 5e-5;
-
 struct Setting {
   int64_t B, H, Tq, Tk, D;
   bool causal = false, masked = false;
@@ -92,7 +89,6 @@ OpCase case_of(const Setting& s) {
   c.shapes = {{s.B, s.H, s.Tq, s.D}, {s.B, s.H, s.Tk, s.D}, {s.B, s.H, s.Tk, s.D}};
   c.run = [s](const std::vector<Variable>& in) { return fused(s, in); };
   c.reference = [s](const std::vector<Variable>& in) { return composite(s, in); };
-  c.tolerance32 = kFloat32;
   c.cuda = false;
   return c;
 }
@@ -135,7 +131,6 @@ TEST_CASE("attention_qkv is attention on the three parts") {
         parts.push_back(reshape(slice(x, 0, i, i + 1), {s.B, s.H, s.Tq, s.D}));
       return composite(s, parts);
     };
-    c.tolerance32 = kFloat32;
     c.cuda = false;
     run_op_case(c);
   }
