@@ -1,0 +1,126 @@
+#include "experiments/model_graph.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "experiments/model_setup.h"
+#include "experiments/run_directory.h"
+
+namespace cbwc {
+namespace fs = std::filesystem;
+namespace {
+
+struct Place {
+  std::string run;         // folder with the config.toml
+  std::string checkpoint;  // "": the newest below run/checkpoints
+  std::string folder;      // of the checkpoints
+};
+
+// Empty `run` when `model` is neither a folder nor a checkpoint.
+Place find_place(const std::string& model) {
+  const fs::path path = fs::path(model).lexically_normal();
+  const fs::path trimmed = path.has_filename() ? path : path.parent_path();
+  if (fs::is_directory(model)) {
+    if (fs::exists(path / "config.toml")) return {model, "", model + "/checkpoints"};
+    const fs::path above = fs::absolute(trimmed).parent_path();
+    CBWC_CHECK(fs::exists(above / "config.toml"), model,
+               ": is neither a run directory nor the checkpoints folder of one (no config.toml)");
+    return {above.string(), "", model};
+  }
+  if (path.extension() != ".h5") return {};
+  CBWC_CHECK(fs::exists(model), model, ": does not exist");
+  const fs::path folder = fs::absolute(path).parent_path();
+  const fs::path run = fs::exists(folder / "config.toml") ? folder : folder.parent_path();
+  CBWC_CHECK(fs::exists(run / "config.toml"), model,
+             ": no config.toml beside it or in the folder above");
+  return {run.string(), model, folder.string()};
+}
+
+void check_finite(const std::string& path, const Module& model) {
+  for (const ParameterPtr& p : model.parameters()) {
+    const Tensor value = p->value().contiguous();
+    dispatch_float(value.dtype(), "load", [&](auto zero) {
+      const auto* v = value.data<decltype(zero)>();
+      for (int64_t i = 0; i < value.numel(); ++i)
+        CBWC_CHECK(std::isfinite(v[i]), path, ": parameter '", p->name(), "' holds ", v[i],
+                   " at element ", i);
+    });
+  }
+}
+
+LoadedModel fresh_model(const std::string& name) {
+  LoadedModel loaded;
+  loaded.config = load_config(name);
+  Config& c = loaded.config;
+  if (c.model.vocab == 0)
+    c.model.vocab =
+        fs::exists(c.data.file) ? open_data(c, "").vocab : Tokenizer::bytes().vocab_size();
+  loaded.model =
+      std::make_unique<Gpt>(gpt_config(c, c.model.vocab), static_cast<uint64_t>(c.run.seeds.at(0)));
+  loaded.attributes = nlohmann::json::object();
+  return loaded;
+}
+
+}  // namespace
+
+NamedTensors tensors_below(const Checkpoint& checkpoint, const std::string& prefix) {
+  NamedTensors out;
+  for (const auto& [name, tensor] : checkpoint.tensors)
+    if (name.compare(0, prefix.size(), prefix) == 0) out[name.substr(prefix.size())] = tensor;
+  return out;
+}
+
+LoadedModel load_model(const std::string& model) {
+  const Place place = find_place(model);
+  if (place.run.empty()) return fresh_model(model);
+  LoadedModel loaded;
+  loaded.config = RunDirectory::open(place.run).config();
+  Config& c = loaded.config;
+  CBWC_CHECK(
+      c.where.count("model.norm_eps") == 1, place.run,
+      "/config.toml: model.norm_eps is absent; it must be the eps that the model was trained "
+      "with");
+  std::string path = place.checkpoint;
+  if (path.empty()) path = newest_checkpoint(place.folder, &loaded.warnings);
+  CBWC_CHECK(!path.empty(), place.folder,
+             loaded.warnings.empty() ? ": has no checkpoint yet"
+                                     : ": every checkpoint is damaged; the newest: ",
+             loaded.warnings.empty() ? "" : loaded.warnings[0]);
+  loaded.checkpoint_path = path;
+  const Checkpoint checkpoint = read_checkpoint(path, c.data.file_locking);
+  loaded.attributes = nlohmann::json::parse(checkpoint.attributes_json);
+  const NamedTensors values = tensors_below(checkpoint, "model/");
+  for (const auto& [name, tensor] : checkpoint.tensors)
+    if (name.compare(0, 6, "model/") != 0) loaded.moments.push_back(name);
+  const auto table = values.find("tokens.weight");
+  if (c.model.vocab == 0 && table != values.end() && table->second.rank() == 2)
+    c.model.vocab = table->second.size(0);
+  loaded.model =
+      std::make_unique<Gpt>(gpt_config(c, c.model.vocab), static_cast<uint64_t>(c.run.seeds.at(0)));
+  try {
+    loaded.model->load_state(values);
+  } catch (const Error& e) {
+    detail::fail(path, ": ", e.what());
+  }
+  check_finite(path, *loaded.model);
+  return loaded;
+}
+
+Graph record_graph(Gpt& model, bool training) {
+  constexpr int64_t kSamples = 2, kTokens = 6;
+  const int64_t tokens = std::min(kTokens, model.config().context);
+  Rng rng(1, "graph"), dropout(1, "dropout");
+  std::vector<int32_t> ids(static_cast<size_t>(kSamples * tokens));
+  for (int32_t& id : ids)
+    id = static_cast<int32_t>(rng.below(static_cast<uint64_t>(model.config().vocab)));
+  Tape tape;
+  Variable logits;
+  {
+    const TapeScope scope(&tape);
+    logits = model.logits(Tensor::from(ids, {kSamples, tokens}), {training, &dropout, nullptr});
+  }
+  return graph_of(tape, {logits}, training);
+}
+
+}  // namespace cbwc

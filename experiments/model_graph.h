@@ -1,0 +1,38 @@
+// MODEL of the commands that look at a model (detect, fold) or start from one (train --init): the
+// numbers and what made them, and the graph of one forward pass.
+#pragma once
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "autograd/analysis/graph.h"
+#include "data/checkpoint.h"
+#include "experiments/config.h"
+#include "layers/gpt.h"
+
+namespace cbwc {
+
+struct LoadedModel {
+  Config config;  // model.vocab is the model's
+  std::unique_ptr<Gpt> model;
+  std::string checkpoint_path;        // "": a config's fresh model, of its first seed
+  nlohmann::json attributes;          // of the checkpoint; an empty object without
+  std::vector<std::string> moments;   // the optimiser's tensors in the checkpoint, by name
+  std::vector<std::string> warnings;  // damaged checkpoints that were passed over
+};
+
+// `model`: a config file or the name of a shipped config; a run folder (its newest whole
+// checkpoint); a folder of checkpoints of a run, or one file of it. Nothing there is changed. Error
+// naming the tensor that is missing, unknown, of another shape or not finite, and when the run's
+// config.toml does not say model.norm_eps (cases.md P25).
+LoadedModel load_model(const std::string& model);
+
+// The tensors of a checkpoint below a prefix ("model/"), by the rest of their names.
+NamedTensors tensors_below(const Checkpoint& checkpoint, const std::string& prefix);
+
+// One forward pass over seeded random ids, recorded; the logits are its output. With `training`
+// dropout is on it.
+Graph record_graph(Gpt& model, bool training);
+
+}  // namespace cbwc
