@@ -12,10 +12,23 @@ class Embedding : public Module {
             const Init& init);
   std::string describe() const override;
   virtual Variable forward(const Tensor& ids);
+  bool centre_output() override { return centre_output_ = true; }  // of the gathered rows
   const ParameterPtr& weight() const { return weight_; }
 
  protected:
   ParameterPtr weight_;
+
+ private:
+  bool centre_output_ = false;
+};
+
+// Fixed sinusoidal positions: column 2i of row p is sin(p / 10000^(2i / dim)), column 2i + 1 the
+// cosine. A frozen parameter, so that it is saved and can be centred like any table.
+class SinusoidalPositions : public Embedding {
+ public:
+  SinusoidalPositions(Module* parent, const std::string& name, int64_t rows, int64_t dim,
+                      DType dtype);
+  std::string describe() const override;
 };
 
 // CenteredEmbedding when `centered`, else Embedding.

@@ -7,7 +7,6 @@
 
 #include "autograd/ops/center.h"
 #include "autograd/ops/elementwise.h"
-#include "autograd/ops/linear.h"
 #include "autograd/ops/shape.h"
 
 namespace cbwc {
@@ -62,7 +61,9 @@ Gpt::Gpt(const GptConfig& config, uint64_t seed)
     norm_ = make_norm(this, "norm", config_.norm, config_.dim, config_.norm_eps, config_.norm_bias,
                       config_.dtype);
   }
-  if (!config_.tied_head) {
+  if (config_.tied_head) {
+    tied_head_ = std::make_unique<TiedLinear>(this, "head", tokens_->weight());
+  } else {
     head_ = std::make_unique<Linear>(this, "head", config_.dim, config_.vocab, false, init);
   }
   project_parameters();
@@ -94,9 +95,7 @@ Variable Gpt::logits(const Tensor& ids, const Context& context) {
   Variable x = embed(ids, context);
   for (auto& block : blocks_) x = block->forward(x, context);
   if (norm_ != nullptr) x = norm_->forward(x, context);
-  if (head_ != nullptr) return head_->forward(x);
-  const ScopeGuard scope("head");
-  return linear(x, use(tokens_->weight()), Variable());
+  return head_ != nullptr ? head_->forward(x) : tied_head_->forward(x);
 }
 
 CrossEntropyResult Gpt::loss(const Tensor& ids, const Tensor& targets, const Context& context,

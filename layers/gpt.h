@@ -5,6 +5,7 @@
 #pragma once
 #include "autograd/ops/cross_entropy.h"
 #include "layers/embedding.h"
+#include "layers/tied_linear.h"
 #include "layers/transformer_block.h"
 
 namespace cbwc {
@@ -57,8 +58,9 @@ class Gpt : public Module {
   std::unique_ptr<Embedding> tokens_, positions_;
   std::unique_ptr<Dropout> dropout_;
   std::vector<std::unique_ptr<TransformerBlock>> blocks_;
-  std::unique_ptr<NormLayer> norm_;  // null for post-norm
-  std::unique_ptr<Linear> head_;     // null when tied
+  std::unique_ptr<NormLayer> norm_;        // null for post-norm
+  std::unique_ptr<Linear> head_;           // null when tied,
+  std::unique_ptr<TiedLinear> tied_head_;  // else this one is
 };
 
 }  // namespace cbwc

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "autograd/ops/layer_norm.h"
+#include "autograd/ops/rms_norm.h"
 
 namespace cbwc {
 
@@ -12,10 +13,15 @@ LayerNorm::LayerNorm(Module* parent, const std::string& name, int64_t dim, doubl
   add_affine(dim, bias, dtype);
 }
 
-std::string LayerNorm::describe() const { return fmt::format("LayerNorm {}, eps {}", dim_, eps_); }
+std::string LayerNorm::describe() const {
+  return fmt::format("{} {}, eps {}", is_rms_norm_ ? "RMSNorm (folded LayerNorm)" : "LayerNorm",
+                     dim_, eps_);
+}
 
 Variable LayerNorm::apply(const Variable& x) {
-  return layer_norm(x, use(gamma_), beta_ ? use(beta_) : Variable(), eps_);
+  const Variable beta = beta_ ? use(beta_) : Variable();
+  return is_rms_norm_ ? rms_norm(x, use(gamma_), beta, eps_)
+                      : layer_norm(x, use(gamma_), beta, eps_);
 }
 
 }  // namespace cbwc

@@ -35,6 +35,14 @@ ParameterPtr Module::add_parameter(const std::string& name, Shape shape, Role ro
   return parameter;
 }
 
+Module* Module::find(const std::string& path) {
+  if (path_ == path) return this;
+  for (Module* child : children_) {
+    if (Module* found = child->find(path)) return found;
+  }
+  return nullptr;
+}
+
 void Module::collect(std::vector<ParameterPtr>& out) const {
   for (const ParameterPtr& p : parameters_) {
     if (std::find(out.begin(), out.end(), p) == out.end()) out.push_back(p);
@@ -109,6 +117,7 @@ std::string Module::summary() const {
 void randomize_norms(const Module& model, uint64_t seed) {
   for (const ParameterPtr& p : model.parameters()) {
     const Role role = p->role();
+    if (!p->trainable()) continue;
     if (role != Role::norm_gain && role != Role::norm_bias && role != Role::bias) continue;
     Rng rng(seed, "randomize/" + p->name());
     const double mean = role == Role::norm_gain ? 1.0 : 0.0;

@@ -31,6 +31,11 @@ class Module {
   const std::string& name() const { return name_; }
   const std::string& path() const { return path_; }  // dotted, from the root
   const std::vector<Module*>& children() const { return children_; }
+  Module* find(const std::string& path);  // this one or one below it; null when absent
+
+  // From now on what the module returns is centred over its last axis, at run time: an auxiliary
+  // centring of a folded model (layers/folding.h). False: this kind of module cannot.
+  virtual bool centre_output() { return false; }
 
   // Distinct parameters in tree order: a tied one appears once, under its owner's name.
   std::vector<ParameterPtr> parameters() const;
@@ -58,7 +63,8 @@ class Module {
 };
 
 // Sets numbers that a fresh model hides: gains become 1 + 0.5 n, biases 0.5 n (norms) and 0.1 n
-// (others), n normal from Rng(seed, "randomize/" + name). The same numbers for every arm.
+// (others), n normal from Rng(seed, "randomize/" + name). The same numbers for every arm. Frozen
+// parameters stay.
 void randomize_norms(const Module& model, uint64_t seed);
 
 }  // namespace cbwc

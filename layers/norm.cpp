@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "autograd/ops/center.h"
 #include "layers/choices.h"
 #include "layers/layer_norm.h"
 #include "layers/rms_norm.h"
@@ -69,7 +70,8 @@ Variable NormLayer::forward(const Variable& x, const Context& context) {
   if (context.statistics != nullptr) {
     context.statistics->norms.push_back(measure(x.value(), gamma_, path()));
   }
-  return apply(x);
+  const Variable y = apply(x);
+  return centre_output_ ? center(y, -1) : y;
 }
 
 std::unique_ptr<NormLayer> make_norm(Module* parent, const std::string& name, Norm norm,

@@ -23,14 +23,18 @@ inline bool centres_writers(Norm norm) { return norm == Norm::cbwc_rmsnorm; }
 class NormLayer : public Module {
  public:
   Variable forward(const Variable& x, const Context& context);
-  const ParameterPtr& gamma() const { return gamma_; }  // null for none
-  const ParameterPtr& beta() const { return beta_; }    // null without bias
+  bool centre_output() override { return centre_output_ = true; }  // P after gain and bias
+  const ParameterPtr& gamma() const { return gamma_; }             // null for none
+  const ParameterPtr& beta() const { return beta_; }               // null without bias
 
  protected:
   NormLayer(Module* parent, std::string name) : Module(parent, std::move(name)) {}
   void add_affine(int64_t dim, bool bias, DType dtype);
   virtual Variable apply(const Variable& x) = 0;
   ParameterPtr gamma_, beta_;
+
+ private:
+  bool centre_output_ = false;
 };
 
 // The same eps, gain and bias for every arm.
