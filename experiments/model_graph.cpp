@@ -49,9 +49,9 @@ void check_finite(const std::string& path, const Module& model) {
   }
 }
 
-LoadedModel fresh_model(const std::string& name) {
+LoadedModel fresh_model(const std::string& name, const std::vector<std::string>& sets) {
   LoadedModel loaded;
-  loaded.config = load_config(name);
+  loaded.config = load_config(name, sets);
   Config& c = loaded.config;
   if (c.model.vocab == 0)
     c.model.vocab =
@@ -71,9 +71,11 @@ NamedTensors tensors_below(const Checkpoint& checkpoint, const std::string& pref
   return out;
 }
 
-LoadedModel load_model(const std::string& model) {
+LoadedModel load_model(const std::string& model, const std::vector<std::string>& sets) {
   const Place place = find_place(model);
-  if (place.run.empty()) return fresh_model(model);
+  if (place.run.empty()) return fresh_model(model, sets);
+  CBWC_CHECK(sets.empty(), model,
+             ": is a run; --set can only change a config, not a trained model");
   LoadedModel loaded;
   loaded.config = RunDirectory::open(place.run).config();
   Config& c = loaded.config;
@@ -93,7 +95,7 @@ LoadedModel load_model(const std::string& model) {
   const NamedTensors values = tensors_below(checkpoint, "model/");
   for (const auto& [name, tensor] : checkpoint.tensors)
     if (name.compare(0, 6, "model/") != 0) loaded.moments.push_back(name);
-  const auto table = values.find("tokens.weight");
+  const auto table = values.find("wte.weight");
   if (c.model.vocab == 0 && table != values.end() && table->second.rank() == 2)
     c.model.vocab = table->second.size(0);
   loaded.model =
