@@ -13,6 +13,7 @@ class Embedding : public Module {
   std::string describe() const override;
   virtual Variable forward(const Tensor& ids);
   bool centre_output() override { return centre_output_ = true; }  // of the gathered rows
+  bool can_centre_output() const override { return true; }
   const ParameterPtr& weight() const { return weight_; }
 
  protected:

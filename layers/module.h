@@ -34,8 +34,10 @@ class Module {
   Module* find(const std::string& path);  // this one or one below it; null when absent
 
   // From now on what the module returns is centred over its last axis, at run time: an auxiliary
-  // centring of a folded model (layers/folding.h). False: this kind of module cannot.
+  // centring of a folded model (layers/folding.h). False: this kind of module cannot, which
+  // can_centre_output() says without changing anything.
   virtual bool centre_output() { return false; }
+  virtual bool can_centre_output() const { return false; }
 
   // Distinct parameters in tree order: a tied one appears once, under its owner's name.
   std::vector<ParameterPtr> parameters() const;

@@ -24,8 +24,9 @@ class NormLayer : public Module {
  public:
   Variable forward(const Variable& x, const Context& context);
   bool centre_output() override { return centre_output_ = true; }  // P after gain and bias
-  const ParameterPtr& gamma() const { return gamma_; }             // null for none
-  const ParameterPtr& beta() const { return beta_; }               // null without bias
+  bool can_centre_output() const override { return true; }
+  const ParameterPtr& gamma() const { return gamma_; }  // null for none
+  const ParameterPtr& beta() const { return beta_; }    // null without bias
 
  protected:
   NormLayer(Module* parent, std::string name) : Module(parent, std::move(name)) {}

@@ -5,18 +5,8 @@
 namespace cbwc {
 namespace {
 const char* activation_name(Activation kind) {
-  switch (kind) {
-    case Activation::relu:
-      return "relu";
-    case Activation::silu:
-      return "silu";
-    case Activation::tanh:
-      return "tanh";
-    case Activation::sigmoid:
-      return "sigmoid";
-    default:
-      return "gelu";
-  }
+  if (kind == Activation::relu) return "relu";
+  return kind == Activation::silu ? "silu" : "gelu";
 }
 
 Variable activate(const Variable& x, Activation kind) {
@@ -56,7 +46,5 @@ Variable gelu(const Variable& x, Gelu form) {
 }
 Variable relu(const Variable& x) { return activate(x, Activation::relu); }
 Variable silu(const Variable& x) { return activate(x, Activation::silu); }
-Variable tanh(const Variable& x) { return activate(x, Activation::tanh); }
-Variable sigmoid(const Variable& x) { return activate(x, Activation::sigmoid); }
 
 }  // namespace cbwc
