@@ -1,142 +1,143 @@
 #include "core/kernels/layer_norm.h"
 
-#include <cmath>
-
 #include "core/kernels/cpu/norm_rows.h"
 
 namespace cbwc::cpu {
 namespace {
 
 template <class A>
-struct Moments {
-  A mean, squares;  // of the row; sum of squared deviations from the mean
-};
+A reciprocal_deviation(A squares, int64_t cols, double eps) {
+  // Rounding may leave a tiny negative sum; a NaN must stay one.
+  squares = squares < A(0) ? A(0) : squares;
+  return A(1) / std::sqrt(squares / static_cast<A>(cols) + static_cast<A>(eps));
+}
 
-// Two passes. The second also sums the deviations, which takes the rounding of the first pass's
-// mean out again: a constant row then gives exactly beta.
-template <class T>
-Moments<T> row_moments(const T* x, int64_t n) {
-  constexpr int64_t L = kLanes<T>;
-  Vector<T> s[4] = {};
-  int64_t i = 0;
-  for (; i + 4 * L <= n; i += 4 * L)
-    for (int k = 0; k < 4; ++k) s[k] += load(x + i + k * L);
-  T sum = add_lanes<T>(s[0] + s[1] + (s[2] + s[3]));
-  for (; i < n; ++i) sum += x[i];
-  const T first = sum / static_cast<T>(n);
-  Vector<T> d[4] = {}, q[4] = {};
-  for (i = 0; i + 4 * L <= n; i += 4 * L)
-    for (int k = 0; k < 4; ++k) {
-      const Vector<T> v = load(x + i + k * L) - first;
-      d[k] += v;
-      q[k] += v * v;
+// Mean and sum of squared deviations of R rows, in two passes. The second also sums the deviations,
+// which takes the rounding of the first pass's mean out again: a constant row then gives exactly
+// beta.
+template <int R, class T>
+void row_moments(const T* x, const T* next, int64_t n, T* mean, T* squares) {
+  Vector<T> s[kChains * R] = {};
+  for_vectors<T>(n, [&](int64_t i, int u, auto count) {
+    for (int k = 0; k < R; ++k) s[u * R + k] += load(x + k * n + i, count);
+  });
+  add_chains<R, T>(s, mean);
+  for (int k = 0; k < R; ++k) mean[k] /= static_cast<T>(n);
+  Vector<T> d[kChains * R] = {}, q[kChains * R] = {}, ones = {};
+  ones += T(1);
+  for_vectors<T>(n, [&](int64_t i, int u, auto count) {
+    for (int k = 0; k < R; ++k) {
+      Vector<T> v = load(x + k * n + i, count) - mean[k];
+      if constexpr (!std::is_same_v<decltype(count), Whole>) v *= load<T>(&ones[0], count);
+      d[u * R + k] += v;
+      __builtin_prefetch(next + k * n + i);
+      q[u * R + k] += v * v;
     }
-  T deviation = add_lanes<T>(d[0] + d[1] + (d[2] + d[3]));
-  T squares = add_lanes<T>(q[0] + q[1] + (q[2] + q[3]));
-  for (; i < n; ++i) {
-    const T v = x[i] - first;
-    deviation += v;
-    squares += v * v;
+  });
+  T deviation[R];
+  add_chains<R, T>(d, deviation);
+  add_chains<R, T>(q, squares);
+  for (int k = 0; k < R; ++k) {
+    const T shift = deviation[k] / static_cast<T>(n);
+    mean[k] += shift;
+    squares[k] -= shift * deviation[k];
   }
-  const T shift = deviation / static_cast<T>(n);
-  return {first + shift, squares - shift * deviation};
 }
 
 template <class T>
-Moments<double> row_moments_in_double(const T* x, int64_t n) {
+void forward_row_in_double(const LayerNormForward<T>& a, const T* gamma, const T* beta, int64_t r,
+                           T* y) {
+  const T* x = a.x + r * a.cols;
   double sum = 0, squares = 0;
-  for (int64_t i = 0; i < n; ++i) sum += static_cast<double>(x[i]);
-  const double mean = sum / static_cast<double>(n);
-  for (int64_t i = 0; i < n; ++i) {
+  for (int64_t i = 0; i < a.cols; ++i) sum += static_cast<double>(x[i]);
+  const double mean = sum / static_cast<double>(a.cols);
+  for (int64_t i = 0; i < a.cols; ++i) {
     const double v = static_cast<double>(x[i]) - mean;
     squares += v * v;
   }
-  return {mean, squares};
+  const double rstd = reciprocal_deviation(squares, a.cols, a.eps);
+  a.mean[r] = static_cast<T>(mean);
+  a.rstd[r] = static_cast<T>(rstd);
+  for (int64_t i = 0; i < a.cols; ++i)
+    y[i] =
+        static_cast<T>((static_cast<double>(x[i]) - mean) * rstd * static_cast<double>(gamma[i]) +
+                       static_cast<double>(beta[i]));
 }
 
-template <class A, class T>
-A reciprocal_deviation(const Moments<A>& m, const LayerNormForward<T>& a) {
-  // Rounding may leave a tiny negative sum; a NaN must stay one.
-  const A squares = m.squares < A(0) ? A(0) : m.squares;
-  return A(1) / std::sqrt(squares / static_cast<A>(a.cols) + static_cast<A>(a.eps));
-}
-
-// y = gamma * (x - mean) * rstd + beta
-template <class T>
-void forward_row(const LayerNormForward<T>& a, const T* gamma, const T* beta, int64_t r) {
-  constexpr int64_t L = kLanes<T>;
-  const T* x = a.x + r * a.cols;
-  T* y = a.y + r * a.cols;
-  const Moments<T> m = row_moments(x, a.cols);
-  if (sizeof(T) < sizeof(double) && !std::isfinite(m.squares)) {
-    const Moments<double> wide = row_moments_in_double(x, a.cols);
-    const double rstd = reciprocal_deviation(wide, a);
-    a.mean[r] = static_cast<T>(wide.mean);
-    a.rstd[r] = static_cast<T>(rstd);
-    for (int64_t i = 0; i < a.cols; ++i)
-      y[i] = static_cast<T>((static_cast<double>(x[i]) - wide.mean) * rstd *
-                                static_cast<double>(gamma[i]) +
-                            static_cast<double>(beta[i]));
+// y = gamma * (x - mean) * rstd + beta, for R rows.
+template <int R, class T>
+void forward_rows(const LayerNormForward<T>& a, const T* gamma, const T* beta, int64_t r, T* y) {
+  const int64_t n = a.cols;
+  const T* x = a.x + r * n;
+  T mean[R], squares[R], rstd[R];
+  row_moments<R>(x, next_rows<R>(x, r, a.rows, n), n, mean, squares);
+  bool finite = true;
+  for (int k = 0; k < R; ++k) finite &= std::isfinite(squares[k]);
+  if (sizeof(T) < sizeof(double) && !finite) {
+    if constexpr (R == 1) return forward_row_in_double(a, gamma, beta, r, y);
+    for (int k = 0; k < R; ++k) forward_rows<1>(a, gamma, beta, r + k, y + k * n);
     return;
   }
-  const T mean = m.mean, rstd = reciprocal_deviation(m, a);
-  a.mean[r] = mean;
-  a.rstd[r] = rstd;
-  int64_t i = 0;
-  for (; i + L <= a.cols; i += L)
-    store<T>(y + i, (load(x + i) - mean) * rstd * load(gamma + i) + load(beta + i));
-  for (; i < a.cols; ++i) y[i] = (x[i] - mean) * rstd * gamma[i] + beta[i];
+  for (int k = 0; k < R; ++k) {
+    a.mean[r + k] = mean[k];
+    a.rstd[r + k] = rstd[k] = reciprocal_deviation(squares[k], n, a.eps);
+  }
+  for_vectors<T>(n, [&](int64_t i, int, auto count) {
+    const Vector<T> g = load(gamma + i, count), b = load(beta + i, count);
+    for (int k = 0; k < R; ++k)
+      store<T>(y + k * n + i, (load(x + k * n + i, count) - mean[k]) * rstd[k] * g + b, count);
+  });
 }
 
 // With h = (x - mean) rstd and g = gamma dy:
 //   dx = rstd (g - mean(g) - h mean(g h)),  dgamma = sum over rows of dy h,  dbeta = sum of dy.
-// R rows at once, so that gamma and the partial sums are read once for all of them.
 template <int R, class T>
-void backward_rows(const LayerNormBackward<T>& a, const T* gamma, int64_t r, T* dgamma, T* dbeta) {
-  constexpr int64_t L = kLanes<T>;
+void backward_rows(const LayerNormBackward<T>& a, const T* gamma, int64_t r, T* dx, T* dgamma,
+                   T* dbeta) {
   const int64_t n = a.cols;
   const T* x = a.x + r * n;
   const T* dy = a.dy + r * n;
-  const T* mean = a.mean + r;
-  const T* rstd = a.rstd + r;
+  const T* next_x = next_rows<R>(x, r, a.rows, n);
+  const T* next_dy = next_rows<R>(dy, r, a.rows, n);
+  T mean[R], rstd[R];
+  for (int k = 0; k < R; ++k) {
+    mean[k] = a.mean[r + k];
+    rstd[k] = a.rstd[r + k];
+  }
   Vector<T> g[R] = {}, gh[R] = {};
-  int64_t i = 0;
-  for (; i + L <= n; i += L) {
-    const Vector<T> w = load(gamma + i);
-    Vector<T> sum_dyh = load(dgamma + i), sum_dy = load(dbeta + i);
+  for_vectors<T>(n, [&](int64_t i, int, auto count) {
+    const Vector<T> w = load(gamma + i, count);
+    Vector<T> sum_dyh = load(dgamma + i, count), sum_dy = load(dbeta + i, count);
     for (int k = 0; k < R; ++k) {
-      const Vector<T> d = load(dy + k * n + i), h = (load(x + k * n + i) - mean[k]) * rstd[k];
+      __builtin_prefetch(next_x + k * n + i);
+      const Vector<T> d = load(dy + k * n + i, count),
+                      dyh = d * ((load(x + k * n + i, count) - mean[k]) * rstd[k]);
       sum_dy += d;
-      sum_dyh += d * h;
+      sum_dyh += dyh;
       g[k] += w * d;
-      gh[k] += w * d * h;
+      gh[k] += w * dyh;
     }
-    store<T>(dgamma + i, sum_dyh);
-    store<T>(dbeta + i, sum_dy);
-  }
-  T c1[R], c2[R];
-  for (int k = 0; k < R; ++k) {
-    c1[k] = add_lanes<T>(g[k]);
-    c2[k] = add_lanes<T>(gh[k]);
-  }
-  for (int64_t j = i; j < n; ++j)
-    for (int k = 0; k < R; ++k) {
-      const T d = dy[k * n + j], h = (x[k * n + j] - mean[k]) * rstd[k];
-      dbeta[j] += d;
-      dgamma[j] += d * h;
-      c1[k] += gamma[j] * d;
-      c2[k] += gamma[j] * d * h;
-    }
+    store<T>(dgamma + i, sum_dyh, count);
+    store<T>(dbeta + i, sum_dy, count);
+  });
   if (a.dx == nullptr) return;
+  T c1[R], c2[R];
+  add_lanes<R, T>(g, c1);
+  add_lanes<R, T>(gh, c2);
   for (int k = 0; k < R; ++k) {
-    T* dx = a.dx + (r + k) * n;
-    const T *xk = x + k * n, *dk = dy + k * n;
-    const T m = mean[k], s = rstd[k], m1 = c1[k] / static_cast<T>(n),
-            m2 = c2[k] / static_cast<T>(n);
-    for (i = 0; i + L <= n; i += L)
-      store<T>(dx + i, s * (load(gamma + i) * load(dk + i) - m1 - (load(xk + i) - m) * s * m2));
-    for (; i < n; ++i) dx[i] = s * (gamma[i] * dk[i] - m1 - (xk[i] - m) * s * m2);
+    c1[k] /= static_cast<T>(n);
+    c2[k] = c2[k] / static_cast<T>(n) * rstd[k];
   }
+  for_vectors<T>(n, [&](int64_t i, int, auto count) {
+    const Vector<T> w = load(gamma + i, count);
+    for (int k = 0; k < R; ++k) {
+      __builtin_prefetch(next_dy + k * n + i);
+      store<T>(dx + k * n + i,
+               rstd[k] * (w * load(dy + k * n + i, count) - c1[k] -
+                          (load(x + k * n + i, count) - mean[k]) * c2[k]),
+               count);
+    }
+  });
 }
 
 }  // namespace
@@ -145,21 +146,19 @@ template <class T>
 void layer_norm_forward(const LayerNormForward<T>& a) {
   const OrConstant<T> gamma(a.gamma, a.cols, 1), beta(a.beta, a.cols, 0);
   parallel_for(a.rows, norm_rows_per_task(a.cols), [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; ++r) forward_row(a, gamma.data, beta.data, r);
+    for_row_groups<kForwardBytes>(begin, end, a.cols, a.y, [&](auto count, int64_t r, T* y) {
+      forward_rows<count()>(a, gamma.data, beta.data, r, y);
+    });
   });
 }
 
 template <class T>
 void layer_norm_backward(const LayerNormBackward<T>& a) {
   const OrConstant<T> gamma(a.gamma, a.cols, 1);
-  reduce_norm_rows<T>(a.rows, a.cols, {a.dgamma, a.accumulate_dgamma},
+  reduce_norm_rows<T>(a.rows, a.cols, a.dx, {a.dgamma, a.accumulate_dgamma},
                       {a.dbeta, a.accumulate_dbeta},
-                      [&](int64_t r, int64_t count, T* dgamma, T* dbeta) {
-                        if (count == kRowGroup) {
-                          backward_rows<kRowGroup>(a, gamma.data, r, dgamma, dbeta);
-                        } else {
-                          backward_rows<1>(a, gamma.data, r, dgamma, dbeta);
-                        }
+                      [&](auto count, int64_t r, T* dx, T* dgamma, T* dbeta) {
+                        backward_rows<count()>(a, gamma.data, r, dx, dgamma, dbeta);
                       });
 }
 
