@@ -49,9 +49,9 @@ void check_finite(const std::string& path, const Module& model) {
   }
 }
 
-LoadedModel fresh_model(const std::string& name) {
+LoadedModel fresh_model(const std::string& name, const std::vector<std::string>& sets) {
   LoadedModel loaded;
-  loaded.config = load_config(name);
+  loaded.config = load_config(name, sets);
   Config& c = loaded.config;
   if (c.model.vocab == 0)
     c.model.vocab =
@@ -71,9 +71,11 @@ NamedTensors tensors_below(const Checkpoint& checkpoint, const std::string& pref
   return out;
 }
 
-LoadedModel load_model(const std::string& model) {
+LoadedModel load_model(const std::string& model, const std::vector<std::string>& sets) {
   const Place place = find_place(model);
-  if (place.run.empty()) return fresh_model(model);
+  if (place.run.empty()) return fresh_model(model, sets);
+  CBWC_CHECK(sets.empty(), model,
+             ": is a run; --set can only change a config, not a trained model");
   LoadedModel loaded;
   loaded.config = RunDirectory::open(place.run).config();
   Config& c = loaded.config;

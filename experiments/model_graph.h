@@ -26,7 +26,8 @@ struct LoadedModel {
 // checkpoint); a folder of checkpoints of a run, or one file of it. Nothing there is changed. Error
 // naming the tensor that is missing, unknown, of another shape or not finite, and when the run's
 // config.toml does not say model.norm_eps (cases.md P25).
-LoadedModel load_model(const std::string& model);
+// `sets` as in load_config(), for a config only.
+LoadedModel load_model(const std::string& model, const std::vector<std::string>& sets = {});
 
 // The tensors of a checkpoint below a prefix ("model/"), by the rest of their names.
 NamedTensors tensors_below(const Checkpoint& checkpoint, const std::string& prefix);

@@ -5,8 +5,18 @@
 namespace cbwc {
 namespace {
 const char* activation_name(Activation kind) {
-  if (kind == Activation::relu) return "relu";
-  return kind == Activation::silu ? "silu" : "gelu";
+  switch (kind) {
+    case Activation::relu:
+      return "relu";
+    case Activation::silu:
+      return "silu";
+    case Activation::tanh:
+      return "tanh";
+    case Activation::sigmoid:
+      return "sigmoid";
+    default:
+      return "gelu";
+  }
 }
 
 Variable activate(const Variable& x, Activation kind) {
@@ -46,5 +56,7 @@ Variable gelu(const Variable& x, Gelu form) {
 }
 Variable relu(const Variable& x) { return activate(x, Activation::relu); }
 Variable silu(const Variable& x) { return activate(x, Activation::silu); }
+Variable tanh(const Variable& x) { return activate(x, Activation::tanh); }
+Variable sigmoid(const Variable& x) { return activate(x, Activation::sigmoid); }
 
 }  // namespace cbwc

@@ -1,10 +1,11 @@
-// Element-wise activations: y = x Phi(x) (GELU, erf or tanh form), max(x, 0), x sigmoid(x).
+// Element-wise activations: y = x Phi(x) (GELU, erf or tanh form), max(x, 0), x sigmoid(x),
+// tanh(x), sigmoid(x).
 #pragma once
 #include "core/dtype.h"
 
 namespace cbwc {
 
-enum class Activation { gelu_erf, gelu_tanh, relu, silu };
+enum class Activation { gelu_erf, gelu_tanh, relu, silu, tanh, sigmoid };
 
 template <class T>
 struct ActivationForward {

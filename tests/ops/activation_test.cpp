@@ -42,6 +42,9 @@ TEST_CASE("activation op cases") {
        [](double x) { return std::max(x, 0.0); }},
       {"silu", [](const auto& in) { return silu(in[0]); },
        [](double x) { return x / (1 + std::exp(-x)); }},
+      {"tanh", [](const auto& in) { return tanh(in[0]); }, [](double x) { return std::tanh(x); }},
+      {"sigmoid", [](const auto& in) { return sigmoid(in[0]); },
+       [](double x) { return 1 / (1 + std::exp(-x)); }},
   };
   for (const Named& a : all) {
     INFO(a.name);
@@ -100,6 +103,12 @@ TEST_CASE("activations at the edges") {
     CHECK(std::isnan(v[4]));
   }
   CHECK(derivative([](const auto& in) { return relu(in[0]); }, 0.0) == 0.0);
+  const std::vector<float> t = tanh(x).value().to_vector<float>();
+  const std::vector<float> s = sigmoid(x).value().to_vector<float>();
+  const std::vector<float> want_t = {0, -1, 1, 1, nan}, want_s = {0.5f, 0, 1, 1, nan};
+  CHECK(std::equal(t.begin(), t.end() - 1, want_t.begin()));
+  CHECK(std::equal(s.begin(), s.end() - 1, want_s.begin()));
+  CHECK((std::isnan(t[4]) && std::isnan(s[4])));
 }
 
 // Worst relative error of f against g over [low, high], in units of 2^-24 (half a unit in the last

@@ -61,6 +61,32 @@ struct Silu {
   }
 };
 
+// y = tanh(x);  dy/dx = 1 - y^2
+struct Tanh {
+  template <class T>
+  static CBWC_INLINE T value(T x) {
+    return vtanh(x);
+  }
+  template <class T>
+  static CBWC_INLINE T slope(T x) {
+    const T y = vtanh(x);
+    return T(1) - y * y;
+  }
+};
+
+// y = sigmoid(x);  dy/dx = y (1 - y)
+struct Sigmoid {
+  template <class T>
+  static CBWC_INLINE T value(T x) {
+    return vsigmoid(x);
+  }
+  template <class T>
+  static CBWC_INLINE T slope(T x) {
+    const T y = vsigmoid(x);
+    return y * (T(1) - y);
+  }
+};
+
 template <class Kind, class T>
 void run_forward(const ActivationForward<T>& a) {
   parallel_for(a.n, kGrain, [&a](int64_t begin, int64_t end) {
@@ -92,6 +118,10 @@ void with_kind(Activation kind, const F& f) {
       return f(Relu{});
     case Activation::silu:
       return f(Silu{});
+    case Activation::tanh:
+      return f(Tanh{});
+    case Activation::sigmoid:
+      return f(Sigmoid{});
   }
 }
 }  // namespace
