@@ -4,6 +4,7 @@
 
 #include "autograd/ops/attention.h"
 #include "autograd/ops/center.h"
+#include "autograd/ops/conv2d.h"
 #include "autograd/ops/dropout.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/layer_norm.h"
@@ -46,6 +47,8 @@ GraphAttributes attributes_of(const Op& op) {
     a.transpose_b = o->transpose_b;
   } else if (const auto* o = dynamic_cast<const AttentionOp*>(&op)) {
     a.heads = o->attributes().H;
+  } else if (const auto* o = dynamic_cast<const Conv2dOp*>(&op)) {
+    a.groups = o->groups;
   } else if (const auto* o = dynamic_cast<const DropoutOp*>(&op)) {
     a.value = o->p();
   } else if (const auto* o = dynamic_cast<const LayerNormOp*>(&op)) {

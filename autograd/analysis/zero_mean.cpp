@@ -230,10 +230,13 @@ Shift embedding_shift(const At& x, int, const Lane& lane) {
 
 ZeroMean centered_embedding_zero_mean(const At& x, const Lane& lane) {
   if (blind_to(lane, x.out(), x.last())) return holds();
-  return embedding_zero_mean(x, lane);
+  return lane.axis == x.last() ? breaks("centres it together with other parts")
+                               : breaks("picks a row for each token");
 }
 Shift centered_embedding_shift(const At& x, int i, const Lane& lane) {
-  return blind_to(lane, x.in(0), 1) ? blind() : embedding_shift(x, i, lane);
+  if (blind_to(lane, x.in(0), 1)) return blind();
+  const bool part = lane.axis == 1 && (lane.start != 0 || lane.end != x.in(0)[1]);
+  return part ? spoils("centres it together with other parts") : embedding_shift(x, i, lane);
 }
 
 // ---- norms and the projector
