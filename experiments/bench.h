@@ -4,7 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "experiments/bench_gemm.h"
 #include "experiments/config.h"
+#include "experiments/statistics.h"
 
 namespace cbwc {
 
@@ -13,6 +15,7 @@ struct OpsBenchOptions {
   std::vector<std::string> shapes;  // "4096x768"; empty: the default list
   std::vector<std::string> dtypes = {"float32"};
   int repeats = 30;
+  bool forward_only = false;
 };
 struct OpsBenchRow {
   std::string name, dtype;
@@ -20,6 +23,7 @@ struct OpsBenchRow {
   double median_ms = 0, p10_ms = 0, p90_ms = 0;
   double gb_per_s = 0;   // bytes that must move at least, as a copy's: one read and one write
   double over_copy = 0;  // median / the copy's median in the same run
+  std::vector<double> ms = {};  // repeat by repeat
 };
 std::vector<OpsBenchRow> bench_ops(const OpsBenchOptions& options);
 nlohmann::json ops_bench_json(const std::vector<OpsBenchRow>& rows);
@@ -31,12 +35,6 @@ struct TrainBenchOptions {
   int64_t batch = 4, seq = 256;
   int steps = 7, warmup = 2;
   double dropout = 0;  // in place of the config's; below 0: the config's
-};
-struct GemmTime {
-  int64_t m, n, k;
-  std::string transposes;  // "nn", "nt", "tn", "tt"
-  int64_t calls;
-  double best_ms, gflop_per_s;
 };
 struct OpTime {
   std::string name;  // "linear backward"
@@ -61,5 +59,42 @@ struct TrainBench {
 TrainBench bench_train(Config config, const TrainBenchOptions& options);
 nlohmann::json train_bench_json(const TrainBench& bench);
 std::string train_bench_table(const TrainBench& bench);
+
+// ---- bench infer: LayerNorm, the same weights folded, and no norm at all ------------------------
+struct InferBenchOptions {
+  std::vector<std::string> shapes;  // "8x512", BATCHxSEQ; empty: the default list
+  double seconds = 5;               // of timed passes for each shape, all arms together
+  int least_repeats = 6;            // of each arm, whatever the time
+};
+// One norm's forward pass alone, on the rows that the model's norms see.
+struct NormCallRow {
+  std::string arm;
+  int64_t rows = 0, cols = 0;
+  double median_ms = 0, p10_ms = 0, p90_ms = 0, gb_per_s = 0;
+  PairedRatio speedup;  // LayerNorm's time over this arm's
+};
+struct InferRow {
+  std::string arm;  // layernorm, folded, none
+  int64_t batch = 0, seq = 0;
+  std::vector<double> ms;  // repeat by repeat; the arms' runs were neighbours
+  double median_ms = 0, p10_ms = 0, p90_ms = 0, tokens_per_s = 0, peak_mb = 0;
+  PairedRatio speedup, ceiling;  // LayerNorm's time over this arm's, and over that without norms
+  double share_of_ceiling = 0;   // of the time that no norm saves; nan where that is not above 0
+  double gemm_floor_ms = 0, over_gemm_floor = 0;  // attention's own products are not in the floor
+};
+struct InferBench {
+  std::string model, dtype, note;
+  int64_t norms = 0;           // in the model
+  double fold_difference = 0;  // folded against LayerNorm: largest difference / largest logit
+  std::vector<NormCallRow> calls;
+  std::vector<InferRow> rows;
+};
+InferBench bench_infer(const Config& config, const InferBenchOptions& options);
+// The arms of one repeat in the order they run: the order turns from repeat to repeat and is
+// reversed after each full turn, so that three arms go through all six orders.
+std::vector<size_t> arm_order(int repeat, size_t arms);
+double share_of_ceiling(const PairedRatio& speedup, const PairedRatio& ceiling);
+nlohmann::json infer_bench_json(const std::vector<InferBench>& models);
+std::string infer_bench_table(const InferBench& bench);
 
 }  // namespace cbwc

@@ -154,6 +154,7 @@ std::vector<OpsBenchRow> bench_ops(const OpsBenchOptions& options) {
       std::vector<Timed> ops = dispatch_float(
           parse_dtype(dtype), "bench ops",
           [&, r = r, c = c](auto zero) { return make_ops<decltype(zero)>(buffers, r, c); });
+      if (options.forward_only) ops.resize(3);
       measure(ops, options.repeats);
       const double copy = median(ops[0].ms);
       for (const Timed& op : ops) {
@@ -161,6 +162,7 @@ std::vector<OpsBenchRow> bench_ops(const OpsBenchOptions& options) {
             op.name, dtype, r, c, median(op.ms), quantile(op.ms, 0.1), quantile(op.ms, 0.9)};
         row.gb_per_s = 2.0 * static_cast<double>(buffers.x.bytes()) / row.median_ms / 1e6;
         row.over_copy = row.median_ms / copy;
+        row.ms = op.ms;
         rows.push_back(row);
       }
     }

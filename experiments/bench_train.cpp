@@ -30,50 +30,12 @@ struct Arm {
 
 size_t live() { return memory_stats(Device::cpu).live; }
 
-// The best of several warm products of one shape.
-template <class T>
-double best_gemm_ms(int64_t m, int64_t n, int64_t k, bool ta, bool tb) {
-  constexpr double kBudgetMs = 400;
-  constexpr int kLeast = 5, kMost = 200;
-  Rng rng(1, "gemm floor");
-  Tensor a = Tensor::empty({m * k}, dtype_of<T>()), b = Tensor::empty({k * n}, dtype_of<T>()),
-         c = Tensor::empty({m * n}, dtype_of<T>());
-  fill_uniform(a, -1, 1, rng);
-  fill_uniform(b, -1, 1, rng);
-  double best = 1e30, spent = 0;
-  for (int i = 0; i < kMost && (i < kLeast || spent < kBudgetMs); ++i) {
-    const auto start = Clock::now();
-    cpu::gemm<T>(ta, tb, m, n, k, T(1), a.data<T>(), ta ? m : k, b.data<T>(), tb ? k : n, T(0),
-                 c.data<T>(), n);
-    const double ms = ms_between(start, Clock::now());
-    if (i > 0) best = std::min(best, ms);
-    spent += ms;
-  }
-  return best;
-}
-
-double best_gemm_ms(DType dtype, const GemmShape& g) {
-  return dispatch_float(dtype, "bench train", [&](auto zero) {
-    return best_gemm_ms<decltype(zero)>(g.m, g.n, g.k, g.transpose_a, g.transpose_b);
-  });
-}
-
-void time_products(std::vector<Arm>& arms, DType dtype) {
-  using Key = std::tuple<int64_t, int64_t, int64_t, bool, bool>;
-  std::map<Key, double> known;
-  for (Arm& arm : arms)
-    for (const GemmShape& g : arm.products) {
-      const Key key{g.m, g.n, g.k, g.transpose_a, g.transpose_b};
-      if (!known.count(key)) known[key] = best_gemm_ms(dtype, g);
-      const double flop =
-          2.0 * static_cast<double>(g.m) * static_cast<double>(g.n) * static_cast<double>(g.k);
-      const std::string transposes =
-          std::string(g.transpose_a ? "t" : "n") + (g.transpose_b ? "t" : "n");
-      arm.row.gemms.push_back(
-          {g.m, g.n, g.k, transposes, g.calls, known[key], flop / known[key] / 1e6});
-      arm.row.matmul_flop += flop * static_cast<double>(g.calls);
-      arm.row.gemm_floor_ms += known[key] * static_cast<double>(g.calls);
-    }
+void time_products(Arm& arm, GemmFloor& floor) {
+  arm.row.gemms = floor.times(arm.products);
+  arm.row.gemm_floor_ms = floor_ms(arm.row.gemms);
+  for (const GemmShape& g : arm.products)
+    arm.row.matmul_flop += 2.0 * static_cast<double>(g.m) * static_cast<double>(g.n) *
+                           static_cast<double>(g.k) * static_cast<double>(g.calls);
 }
 
 // A clock at every op: what passes between two events belongs to the op of the later one.
@@ -174,11 +136,11 @@ TrainBench bench_train(Config config, const TrainBenchOptions& options) {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   bench.rss_peak_mb = static_cast<double>(usage.ru_maxrss) * 1024 / 1e6;
-  const DType dtype = parse_dtype(config.model.dtype);
-  time_products(arms, dtype);
+  GemmFloor floor(parse_dtype(config.model.dtype));
   bench.cube_gflop_per_s =
-      2.0 * 2048.0 * 2048 * 2048 / best_gemm_ms(dtype, {2048, 2048, 2048, false, false, 1}) / 1e6;
+      2.0 * 2048.0 * 2048 * 2048 / floor.best_ms({2048, 2048, 2048, false, false, 1}) / 1e6;
   for (Arm& arm : arms) {
+    time_products(arm, floor);
     summarize(arm, options.batch * options.seq);
     bench.rows.push_back(arm.row);
   }

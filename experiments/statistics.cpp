@@ -87,6 +87,16 @@ PairedDifference paired_difference(const std::vector<double>& a, const std::vect
   return out;
 }
 
+PairedRatio paired_ratio(const std::vector<double>& a, const std::vector<double>& b) {
+  CBWC_CHECK(a.size() == b.size(), "paired_ratio: ", a.size(), " values against ", b.size());
+  std::vector<double> logs;
+  for (size_t i = 0; i < a.size(); ++i)
+    if (a[i] > 0 && b[i] > 0 && std::isfinite(a[i]) && std::isfinite(b[i]))
+      logs.push_back(std::log(a[i] / b[i]));
+  const MeanInterval m = mean_interval(logs);
+  return {m.n, std::exp(m.mean), std::exp(m.mean - m.ci95), std::exp(m.mean + m.ci95)};
+}
+
 double quantile(std::vector<double> values, double q) {
   if (values.empty()) return kNan;
   std::sort(values.begin(), values.end());

@@ -21,6 +21,14 @@ struct PairedDifference {
 };
 PairedDifference paired_difference(const std::vector<double>& a, const std::vector<double>& b);
 
+// How many times a[i] is b[i]: the geometric mean over pairs of positive, finite values with its
+// 95 % interval (Student's t on the logarithms); low and high are nan when n < 2.
+struct PairedRatio {
+  int64_t n = 0;
+  double ratio = 0, low = 0, high = 0;
+};
+PairedRatio paired_ratio(const std::vector<double>& a, const std::vector<double>& b);
+
 double student_t_975(int64_t degrees);                  // 0.975 quantile; degrees >= 1
 double quantile(std::vector<double> values, double q);  // linear between ranks; nan when empty
 double median(const std::vector<double>& values);

@@ -91,11 +91,25 @@ Variable Gpt::embed(const Tensor& ids, const Context& context) {
   return centres_output(branch_) ? center(x, -1) : x;
 }
 
-Variable Gpt::logits(const Tensor& ids, const Context& context) {
+Variable Gpt::stream(const Tensor& ids, const Context& context) {
   Variable x = embed(ids, context);
   for (auto& block : blocks_) x = block->forward(x, context);
+  return x;
+}
+
+Variable Gpt::head(Variable x, const Context& context) {
   if (norm_ != nullptr) x = norm_->forward(x, context);
   return head_ != nullptr ? head_->forward(x) : tied_head_->forward(x);
+}
+
+Variable Gpt::logits(const Tensor& ids, const Context& context) {
+  return head(stream(ids, context), context);
+}
+
+Variable Gpt::last_logits(const Tensor& ids, const Context& context) {
+  const Variable x = stream(ids, context);
+  const Variable last = slice(x, 1, x.size(1) - 1, x.size(1));
+  return reshape(head(last, context), {ids.size(0), config_.vocab});
 }
 
 CrossEntropyResult Gpt::loss(const Tensor& ids, const Tensor& targets, const Context& context,

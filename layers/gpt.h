@@ -39,6 +39,8 @@ class Gpt : public Module {
 
   // ids (B, T) int32 or int64, T at most the context -> (B, T, vocab).
   Variable logits(const Tensor& ids, const Context& context);
+  // Of the last position alone, which is all that generating text needs: (B, vocab).
+  Variable last_logits(const Tensor& ids, const Context& context);
   CrossEntropyResult loss(const Tensor& ids, const Tensor& targets, const Context& context,
                           const CrossEntropyOptions& options = {});
 
@@ -53,6 +55,8 @@ class Gpt : public Module {
 
  private:
   Variable embed(const Tensor& ids, const Context& context);
+  Variable stream(const Tensor& ids, const Context& context);  // (B, T, C) after the last block
+  Variable head(Variable x, const Context& context);           // final norm and projection
   const GptConfig config_;
   const BranchOptions branch_;
   std::unique_ptr<Embedding> tokens_, positions_;

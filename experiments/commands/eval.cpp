@@ -76,9 +76,8 @@ std::vector<double> last_logits(Gpt& model, const std::vector<int32_t>& ids) {
   const int64_t context = model.config().context, n = static_cast<int64_t>(ids.size());
   const int64_t used = std::min(n, context);
   const std::vector<int32_t> window(ids.end() - used, ids.end());
-  const Tensor logits = model.logits(Tensor::from(window, {1, used}), Context{}).value();
-  const int64_t vocab = logits.size(2);
-  return logits.slice(1, used - 1, used).to(DType::f64).reshape({vocab}).to_vector<double>();
+  const Tensor logits = model.last_logits(Tensor::from(window, {1, used}), Context{}).value();
+  return logits.to(DType::f64).to_vector<double>();
 }
 
 int run_generate(const GenerateOptions& options, const CommandContext& context) {

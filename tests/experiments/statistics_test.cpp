@@ -57,3 +57,20 @@ TEST_CASE("quantiles") {
   CHECK(std::isnan(median({})));
   CHECK(quantile({0, 10}, 0.9) == Approx(9));
 }
+
+TEST_CASE("paired ratios: the geometric mean with an interval that need not be symmetric") {
+  // log2 of the ratios: 1, 2, 3; mean 2, sd 1, half-width 4.302653 / sqrt(3) = 2.484138.
+  const PairedRatio r = paired_ratio({2, 8, 80}, {1, 2, 10});
+  CHECK(r.n == 3);
+  CHECK(r.ratio == Approx(4));
+  CHECK(r.low == Approx(4 / std::exp2(2.484138)));
+  CHECK(r.high == Approx(4 * std::exp2(2.484138)));
+  // What both share cancels: pairs 10 % apart under a tenfold drift.
+  const PairedRatio drift = paired_ratio({1.1, 4.4, 11}, {1, 4, 10});
+  CHECK(drift.low == Approx(1.1));
+  CHECK(drift.high == Approx(1.1));
+  const PairedRatio one = paired_ratio({3, NAN, 0}, {2, 1, 1});
+  CHECK(one.n == 1);
+  CHECK(one.ratio == Approx(1.5));
+  CHECK(std::isnan(one.low));
+}

@@ -186,3 +186,22 @@ TEST_CASE("wrong sizes and inputs are errors") {
     CHECK(parse_norm(norm_name(norm)) == norm);
   }
 }
+
+TEST_CASE("the last position's logits alone are those of the whole pass") {
+  for (const Placement placement : {Placement::pre, Placement::post})
+    for (const bool tied : {true, false}) {
+      GptConfig config = small_gpt(Norm::layernorm);
+      config.placement = placement;
+      config.tied_head = tied;
+      Gpt model(config, 1);
+      randomize_norms(model, 3);
+      const Tensor ids = small_batch(0).ids, all = model.logits(ids, {}).value();
+      const int64_t t = ids.size(1);
+      const auto row = [&](int64_t i) {
+        return all.slice(1, i, i + 1).contiguous().reshape({ids.size(0), config.vocab});
+      };
+      const Tensor last = model.last_logits(ids, {}).value();
+      CHECK(relative_difference(row(t - 1), last) < 1e-13);  // products of another shape: rounding
+      CHECK(relative_difference(row(t - 2), last) > 0.01);
+    }
+}

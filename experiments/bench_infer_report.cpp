@@ -1,0 +1,124 @@
+// bench infer as JSON and as text.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "experiments/bench.h"
+#include "experiments/json_output.h"
+
+namespace cbwc {
+namespace {
+
+nlohmann::json interval_json(const PairedRatio& r) {
+  return nlohmann::json::array({json_number(r.low), json_number(r.high)});
+}
+
+std::string ratio_text(const PairedRatio& r) {
+  return fmt::format("{:.4f} [{:.4f}, {:.4f}]", r.ratio, r.low, r.high);
+}
+
+nlohmann::json call_json(const InferBench& bench, const NormCallRow& c) {
+  return {{"name", "norm_call"},
+          {"model", bench.model},
+          {"arm", c.arm},
+          {"rows", c.rows},
+          {"cols", c.cols},
+          {"dtype", bench.dtype},
+          {"median_ms", json_number(c.median_ms)},
+          {"p10_ms", json_number(c.p10_ms)},
+          {"p90_ms", json_number(c.p90_ms)},
+          {"gb_per_s", json_number(c.gb_per_s)},
+          {"speedup_over_layernorm", json_number(c.speedup.ratio)},
+          {"speedup_ci95", interval_json(c.speedup)}};
+}
+
+nlohmann::json row_json(const InferBench& bench, const InferRow& r) {
+  nlohmann::json out = {{"name", "infer"},
+                        {"model", bench.model},
+                        {"arm", r.arm},
+                        {"batch", r.batch},
+                        {"seq", r.seq},
+                        {"dtype", bench.dtype},
+                        {"repeats", r.ms.size()},
+                        {"median_ms", json_number(r.median_ms)},
+                        {"p10_ms", json_number(r.p10_ms)},
+                        {"p90_ms", json_number(r.p90_ms)},
+                        {"tokens_per_s", json_number(r.tokens_per_s)},
+                        {"speedup_over_layernorm", json_number(r.speedup.ratio)},
+                        {"speedup_ci95", interval_json(r.speedup)},
+                        {"ceiling_speedup", json_number(r.ceiling.ratio)},
+                        {"ceiling_ci95", interval_json(r.ceiling)},
+                        {"share_of_ceiling", nullptr},
+                        {"gemm_floor_ms", json_number(r.gemm_floor_ms)},
+                        {"over_gemm_floor", json_number(r.over_gemm_floor)},
+                        {"peak_mb", json_number(r.peak_mb)},
+                        {"ms", r.ms}};
+  if (!std::isnan(r.share_of_ceiling)) out["share_of_ceiling"] = r.share_of_ceiling;
+  return out;
+}
+
+std::string calls_table(const InferBench& bench) {
+  std::string out = fmt::format(
+      "one norm call ({} in the model)\n{:>12} {:<10} {:>10} {:>9} {:>9} "
+      "{:>7}  {}\n",
+      bench.norms, "rows x cols", "norm", "median ms", "p10", "p90", "GB/s",
+      "LayerNorm's time over it [95 %]");
+  for (const NormCallRow& c : bench.calls)
+    out += fmt::format("{:>12} {:<10} {:>10.4f} {:>9.4f} {:>9.4f} {:>7.1f}  {}\n",
+                       fmt::format("{}x{}", c.rows, c.cols),
+                       c.arm == "layernorm" ? "LayerNorm" : "RMSNorm", c.median_ms, c.p10_ms,
+                       c.p90_ms, c.gb_per_s, c.arm == "layernorm" ? "" : ratio_text(c.speedup));
+  return out;
+}
+
+// A gain or a loss only where the interval leaves 1 out.
+std::string verdict(const InferRow& r) {
+  if (r.arm == "layernorm") return "";
+  if (r.speedup.low > 1) return "faster";
+  return r.speedup.high < 1 ? "SLOWER" : "within noise";
+}
+
+}  // namespace
+
+nlohmann::json infer_bench_json(const std::vector<InferBench>& models) {
+  nlohmann::json rows = nlohmann::json::array(), calls = rows, notes = rows;
+  for (const InferBench& bench : models) {
+    for (const InferRow& r : bench.rows) rows.push_back(row_json(bench, r));
+    for (const NormCallRow& c : bench.calls) calls.push_back(call_json(bench, c));
+    notes.push_back({{"model", bench.model},
+                     {"norms", bench.norms},
+                     {"note", bench.note},
+                     {"fold_difference", json_number(bench.fold_difference)}});
+  }
+  return {{"rows", rows}, {"norm_calls", calls}, {"models", notes}};
+}
+
+std::string infer_bench_table(const InferBench& bench) {
+  std::string out =
+      fmt::format("{}, {}: {}\n{}\n", bench.model, bench.dtype, bench.note, calls_table(bench));
+  out += fmt::format(
+      "a whole pass, logits of the last position (folded against LayerNorm: {:.1e} relative)\n",
+      bench.fold_difference);
+  out +=
+      fmt::format("{:>9} {:<10} {:>4} {:>10} {:>10} {:>10} {:>9} {:>8} {:>6}  {:<24} {:<13} {}\n",
+                  "batchxseq", "arm", "runs", "median ms", "p10", "p90", "tokens/s", "peak MB",
+                  "over", "LayerNorm's time / arm's", "", "of the ceiling");
+  for (const InferRow& r : bench.rows) {
+    const std::string share = r.arm != "folded" ? ""
+                              : std::isnan(r.share_of_ceiling)
+                                  ? "ceiling within noise"
+                                  : fmt::format("{:.0f} %", 100 * r.share_of_ceiling);
+    out += fmt::format(
+        "{:>9} {:<10} {:>4} {:>10.2f} {:>10.2f} {:>10.2f} {:>9.0f} {:>8.0f} {:>6.2f}  {:<24} "
+        "{:<13} "
+        "{}\n",
+        fmt::format("{}x{}", r.batch, r.seq), r.arm, r.ms.size(), r.median_ms, r.p10_ms, r.p90_ms,
+        r.tokens_per_s, r.peak_mb, r.over_gemm_floor,
+        r.arm == "layernorm" ? "" : ratio_text(r.speedup), verdict(r), share);
+  }
+  return out +
+         "over: the median over the sum of the pass's matrix products, each at its best "
+         "(attention's own not counted)\n";
+}
+
+}  // namespace cbwc
