@@ -5,9 +5,9 @@
 #include <map>
 #include <numeric>
 #include <set>
-#include <tuple>
 
 #include "autograd/analysis/producers.h"
+#include "autograd/analysis/waves.h"
 
 namespace cbwc {
 namespace {
@@ -24,25 +24,16 @@ struct Demand {
   int root = -1;       // the demand that makes it fail: itself, or the nearest below
 };
 
-// A shift along a lane and where it goes.
-struct Wave {
-  int value;
-  Lane lane;
-  int skip;  // a reader that is accounted for elsewhere
-  std::vector<int> parents;
-  std::vector<int> ties;  // nodes
-  bool spoilt = false;
-  int node = -1;  // the reader that is not blind (-1: a declared output)
-  std::string reason;
-};
-
 // Why one pass is the fixed point of method.md 5: what a leaf's shift does to its readers does not
 // depend on which other leaves are centred, for a LayerNorm is blind whether it is folded or not.
 // So the leaves with a bad reader are known at once, and the norms that rest on one of them fail.
 class Detector {
  public:
-  explicit Detector(const Graph& graph) : graph_(graph) {}
+  explicit Detector(const Graph& graph, bool carry_mean = false)
+      : graph_(graph), carry_mean_(carry_mean), waves_(graph, carry_mean) {}
   Detection run();
+  // On a detector with carry_mean; `plain` are the verdicts without.
+  Detection run_carried(const Detection& plain);
 
  private:
   struct Norm {
@@ -50,31 +41,31 @@ class Detector {
     std::vector<int> demands;
   };
   int demand(int value, const Lane& lane);
-  int wave(int value, const Lane& lane, int skip);
+  void analyse();
   void find_norms();
   void expand(int d);
-  void follow(int w);
-  void pass_on(int w, int reader);
-  void spoil(int w, int node, const std::string& reason);
-  void send_waves();
   void fail_upwards();
+  bool whole_last(const Demand& d) const;
   std::vector<int> sole_roots() const;
   void judge(Norm& norm);
   void propose_auxiliary();
-  int auxiliary_waves(int d);
-  void gather(Norm& norm, bool foldable);
+  std::vector<int> outputs_like(int node);
+  std::set<int> below(const Norm& norm) const;
+  std::set<int> leaves_of(const Norm& norm) const;
+  void gather(Norm& norm, std::set<int>& centre);
+  std::set<std::string> carry_needs(const Norm& norm) const;
   void find_ties();
   void list_parts(const std::set<int>& leaves, std::vector<CentredParameter>& out) const;
 
   const Graph& graph_;
+  const bool carry_mean_;
   std::vector<Norm> norms_;
   std::vector<Demand> demands_;
   std::vector<Leaf> leaves_;
   std::vector<std::vector<int>> leaf_waves_;
-  std::vector<Wave> waves_;
+  Waves waves_;
   std::map<std::pair<int, Lane>, int> demand_of_;
-  std::map<std::tuple<int, int, Lane>, int> wave_of_;
-  std::vector<int> open_demands_, open_waves_;
+  std::vector<int> open_demands_;
   std::map<std::pair<std::string, std::string>, std::vector<int>> calls_;  // nodes by module and op
   std::set<int> centre_, centre_auxiliary_;                                // leaves
   Detection result_;
@@ -85,17 +76,6 @@ int Detector::demand(int value, const Lane& lane) {
   if (fresh) {
     demands_.push_back({.value = value, .lane = lane, .children = {}, .parents = {}, .reason = {}});
     open_demands_.push_back(at->second);
-  }
-  return at->second;
-}
-
-int Detector::wave(int value, const Lane& lane, int skip) {
-  const auto [at, fresh] =
-      wave_of_.try_emplace({value, skip, lane}, static_cast<int>(waves_.size()));
-  if (fresh) {
-    waves_.push_back(
-        {.value = value, .lane = lane, .skip = skip, .parents = {}, .ties = {}, .reason = {}});
-    open_waves_.push_back(at->second);
   }
   return at->second;
 }
@@ -135,74 +115,21 @@ void Detector::expand(int d) {
   }
   if (v.producer < 0) return fail(-1, "is made by no layer");
   const ZeroMean rule = zero_mean(graph_, v.producer, lane);
-  if (rule.kind == ZeroMean::breaks) return fail(v.producer, rule.reason);
+  if (rule.kind == ZeroMean::breaks) {
+    const std::string& op = graph_.nodes[v.producer].op;
+    const bool norm = op == "layer_norm" || op == "rms_norm";
+    if (!carry_mean_ || !norm || !whole_last(demands_[d])) return fail(v.producer, rule.reason);
+    demands_[d].leaf = static_cast<int>(leaves_.size());
+    leaves_.push_back({{}, {}, graph_.node_name(v.producer)});
+    for (int out : outputs_like(v.producer)) {
+      leaves_.back().sources.push_back({out, whole_axis(graph_.values[out].shape, -1)});
+    }
+    return;
+  }
   for (const ZeroMean::Need& need : rule.inputs) {
     const int child = demand(need.value, need.lane);
     demands_[d].children.push_back(child);
     demands_[child].parents.push_back(d);
-  }
-}
-
-void Detector::spoil(int w, int node, const std::string& reason) {
-  if (waves_[w].spoilt) return;
-  waves_[w].spoilt = true;
-  waves_[w].node = node;
-  waves_[w].reason = reason;
-}
-
-// What one reader makes of a wave, whichever of its inputs it comes in by.
-void Detector::pass_on(int w, int reader) {
-  const GraphNode& node = graph_.nodes[reader];
-  const int value = waves_[w].value;
-  for (int i = 0; i < static_cast<int>(node.inputs.size()); ++i) {
-    if (node.inputs[i] != value) continue;
-    const Shift s = shift(graph_, reader, i, waves_[w].lane);
-    switch (s.kind) {
-      case Shift::blind:
-        break;
-      case Shift::tied:
-        if (graph_.values[value].parameter.empty()) {
-          spoil(w, reader, s.reason);
-        } else {
-          waves_[w].ties.push_back(reader);
-        }
-        break;
-      case Shift::carries:
-        for (int out : node.outputs) {
-          const int next = wave(out, s.lane, -1);
-          waves_[next].parents.push_back(w);
-        }
-        break;
-      case Shift::spoils:
-        spoil(w, reader, s.reason);
-    }
-  }
-}
-
-void Detector::follow(int w) {
-  const GraphValue& v = graph_.values[waves_[w].value];
-  if (v.output) spoil(w, -1, "is an output of the network");
-  for (int reader : v.readers) {
-    if (reader != waves_[w].skip) pass_on(w, reader);
-  }
-}
-
-// Follows every open wave to its end, then tells its sources what it met.
-void Detector::send_waves() {
-  for (size_t i = 0; i < open_waves_.size(); ++i) follow(open_waves_[i]);
-  open_waves_.clear();
-  std::vector<int> queue;
-  for (size_t w = 0; w < waves_.size(); ++w) {
-    if (waves_[w].spoilt) queue.push_back(static_cast<int>(w));
-  }
-  for (size_t i = 0; i < queue.size(); ++i) {
-    const Wave& met = waves_[queue[i]];
-    const int node = met.node < 0 ? graph_.values[met.value].producer : met.node;
-    for (int parent : met.parents) {
-      if (waves_[parent].spoilt) continue;
-      spoil(parent, node, met.reason);
-      queue.push_back(parent);
-    }
   }
 }
 
@@ -213,11 +140,10 @@ void Detector::fail_upwards() {
     Demand& x = demands_[d];
     if (x.leaf >= 0) {
       for (int w : leaf_waves_[x.leaf]) {
-        if (!waves_[w].spoilt) continue;
+        if (!waves_.spoilt(w)) continue;
         x.fails = true;
-        x.node = waves_[w].node < 0 ? graph_.values[waves_[w].value].producer : waves_[w].node;
-        x.reason =
-            waves_[w].reason + "; so " + leaves_[x.leaf].parts[0].layer + " cannot be centred";
+        x.node = waves_.spoiler(w);
+        x.reason = waves_.reason(w) + "; so " + leaves_[x.leaf].name() + " cannot be centred";
         break;
       }
     }
@@ -233,6 +159,11 @@ void Detector::fail_upwards() {
       queue.push_back(parent);
     }
   }
+}
+
+bool Detector::whole_last(const Demand& d) const {
+  const Shape& shape = graph_.values[d.value].shape;
+  return d.lane.axis + 1 == static_cast<int>(shape.size()) && is_whole(d.lane, shape);
 }
 
 constexpr int kNone = -1, kSeveral = -2;
@@ -263,50 +194,63 @@ void Detector::judge(Norm& norm) {
     return;
   }
   r.verdict = Verdict::foldable;
-  gather(norm, true);
+  gather(norm, centre_);
   const std::string n = std::to_string(r.leaves.size());
   r.reason = r.leaves.empty() ? "its input has zero mean already"
                               : "every path back ends in a parameter that can be centred (" + n +
                                     "), and all that reads the change is blind to it";
 }
 
-// Collects the norm's leaves and its part of the graph.
-void Detector::gather(Norm& norm, bool foldable) {
+// The demands that the norm rests on, without those that an auxiliary P would serve.
+std::set<int> Detector::below(const Norm& norm) const {
   std::vector<int> stack = norm.demands;
   std::set<int> seen;
-  std::set<std::string> names;
   while (!stack.empty()) {
     const int d = stack.back();
     stack.pop_back();
-    if (demands_[d].root == d) continue;  // an auxiliary P serves it
-    if (!seen.insert(d).second) continue;
-    if (demands_[d].leaf >= 0) {
-      (foldable ? centre_ : centre_auxiliary_).insert(demands_[d].leaf);
-      for (const CentredParameter& p : leaves_[demands_[d].leaf].parts) names.insert(p.parameter);
-    }
-    const int producer = graph_.values[demands_[d].value].producer;
-    if (foldable && producer >= 0) result_.zero_mean_nodes[producer] = true;
+    if (demands_[d].root == d || !seen.insert(d).second) continue;
     stack.insert(stack.end(), demands_[d].children.begin(), demands_[d].children.end());
   }
-  norm.report.leaves.assign(names.begin(), names.end());
+  return seen;
 }
 
-// Starts the waves of a P on the output of the node that fails demand d; -1 where none can go.
-int Detector::auxiliary_waves(int d) {
-  const Demand& x = demands_[d];
-  if (x.leaf >= 0 || x.node < 0) return -1;
-  const GraphNode& at = graph_.nodes[x.node];
-  int first = wave(x.value, x.lane, -1);
-  // The module's other calls get the P too.
-  for (int n : calls_[{at.module, at.op}]) {
-    for (int out : graph_.nodes[n].outputs) {
-      if (out == x.value || graph_.values[out].shape.size() != graph_.values[x.value].shape.size())
-        continue;
-      const int w = wave(out, whole_axis(graph_.values[out].shape, x.lane.axis), -1);
-      waves_[w].parents.push_back(first);
+std::set<int> Detector::leaves_of(const Norm& norm) const {
+  std::set<int> leaves;
+  for (int d : below(norm)) {
+    if (demands_[d].leaf >= 0) leaves.insert(demands_[d].leaf);
+  }
+  return leaves;
+}
+
+// Lists the norm's leaves in its report and among those to centre, and marks its part of the graph.
+void Detector::gather(Norm& norm, std::set<int>& centre) {
+  const std::set<int> leaves = leaves_of(norm);
+  centre.insert(leaves.begin(), leaves.end());
+  std::set<std::string> names;
+  for (int l : leaves) {
+    for (const CentredParameter& p : leaves_[l].parts) names.insert(p.parameter);
+  }
+  norm.report.leaves.assign(names.begin(), names.end());
+  if (norm.report.verdict != Verdict::foldable) return;
+  for (int d : below(norm)) {
+    const int producer = graph_.values[demands_[d].value].producer;
+    if (producer >= 0) result_.zero_mean_nodes[producer] = true;
+  }
+}
+
+// What a module returns, from all its calls of this node's kind.
+std::vector<int> Detector::outputs_like(int node) {
+  if (calls_.empty()) {
+    for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n) {
+      calls_[{graph_.node_name(n), graph_.nodes[n].op}].push_back(n);
     }
   }
-  return first;
+  std::vector<int> values;
+  for (int n : calls_[{graph_.node_name(node), graph_.nodes[node].op}]) {
+    const auto& outputs = graph_.nodes[n].outputs;
+    values.insert(values.end(), outputs.begin(), outputs.end());
+  }
+  return values;
 }
 
 // One P at a single tensor, where that serves at least two norms.
@@ -318,19 +262,18 @@ void Detector::propose_auxiliary() {
     for (int d : norm.demands) root = either(root, sole[d]);
     if (root >= 0) served[root].push_back(&norm);
   }
-  for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n) {
-    const GraphNode& node = graph_.nodes[n];
-    if (!node.module.empty()) calls_[{node.module, node.op}].push_back(n);
-  }
-  std::map<int, int> waves;
+  std::map<int, std::vector<int>> waves;
   for (const auto& [d, norms] : served) {
     const Demand& x = demands_[d];
-    const bool whole = x.lane.block > 0 && is_whole(x.lane, graph_.values[x.value].shape);
-    if (norms.size() >= 2 && whole) waves[d] = auxiliary_waves(d);
+    if (norms.size() < 2 || x.leaf >= 0 || x.node < 0 || !whole_last(x)) continue;
+    for (int out : outputs_like(x.node)) {
+      waves[d].push_back(waves_.start(out, whole_axis(graph_.values[out].shape, -1)));
+    }
   }
-  send_waves();
-  for (const auto& [d, w] : waves) {
-    if (w < 0 || waves_[w].spoilt) continue;
+  waves_.send();
+  for (const auto& [d, started] : waves) {
+    const auto spoilt = [&](int w) { return waves_.spoilt(w); };
+    if (std::any_of(started.begin(), started.end(), spoilt)) continue;
     const std::string module = graph_.node_name(demands_[d].node);
     const int n = static_cast<int>(served[d].size());
     result_.auxiliary.push_back({module, demands_[d].value, demands_[d].lane, n});
@@ -339,7 +282,7 @@ void Detector::propose_auxiliary() {
       norm->report.auxiliary = {module};
       norm->report.reason += "; one centring of its output would serve " + std::to_string(n) +
                              " norms (price: 1 centring against " + std::to_string(n) + " removed)";
-      gather(*norm, false);
+      gather(*norm, centre_auxiliary_);
     }
   }
 }
@@ -361,9 +304,9 @@ void Detector::find_ties() {
   std::set<std::pair<std::string, std::string>> found;
   for (const std::set<int>& leaves : {centre_, centre_auxiliary_}) {
     for (int l : leaves) {
-      for (int w : leaf_waves_[l]) {
-        for (int node : waves_[w].ties) {
-          found.insert({graph_.values[waves_[w].value].parameter, graph_.node_name(node)});
+      for (size_t i = 0; i < leaf_waves_[l].size(); ++i) {
+        for (int node : waves_.ties(leaf_waves_[l][i])) {
+          found.insert({leaves_[l].parts[0].parameter, graph_.node_name(node)});
         }
       }
     }
@@ -371,19 +314,22 @@ void Detector::find_ties() {
   for (const auto& [parameter, head] : found) result_.ties.push_back({parameter, head});
 }
 
-Detection Detector::run() {
-  const auto start = std::chrono::steady_clock::now();
+void Detector::analyse() {
   result_.zero_mean_nodes.assign(graph_.nodes.size(), false);
   find_norms();
   for (size_t i = 0; i < open_demands_.size(); ++i) expand(open_demands_[i]);
   for (const Leaf& leaf : leaves_) {
     leaf_waves_.emplace_back();
     for (const Leaf::Source& s : leaf.sources) {
-      leaf_waves_.back().push_back(wave(s.value, s.lane, s.skip));
+      leaf_waves_.back().push_back(waves_.start(s.value, s.lane, s.skip));
     }
   }
-  send_waves();
+  waves_.send();
   fail_upwards();
+}
+
+Detection Detector::run() {
+  analyse();
   for (Norm& norm : norms_) judge(norm);
   propose_auxiliary();
   for (Norm& norm : norms_) result_.norms.push_back(std::move(norm.report));
@@ -391,8 +337,69 @@ Detection Detector::run() {
   for (int l : centre_) centre_auxiliary_.erase(l);
   list_parts(centre_auxiliary_, result_.centre_auxiliary);
   find_ties();
-  const std::chrono::duration<double, std::milli> spent = std::chrono::steady_clock::now() - start;
-  result_.elapsed_ms = spent.count();
+  return std::move(result_);
+}
+
+// The centrings and additions that a norm needs beside its leaves, by what they are and where.
+std::set<std::string> Detector::carry_needs(const Norm& norm) const {
+  std::set<std::string> needs;
+  for (int l : leaves_of(norm)) {
+    if (!leaves_[l].projected.empty()) needs.insert("P " + leaves_[l].projected);
+    for (int n : waves_.served(leaf_waves_[l])) needs.insert("+ " + graph_.node_name(n));
+  }
+  return needs;
+}
+
+Detection Detector::run_carried(const Detection& plain) {
+  analyse();
+  // Norms that share a centring or an addition are one stream.
+  std::map<std::string, size_t> stream_of;  // by need -> norm that stands for the stream
+  std::vector<size_t> stream(norms_.size());
+  std::iota(stream.begin(), stream.end(), size_t{0});
+  const auto find = [&](size_t i) {
+    while (stream[i] != i) i = stream[i] = stream[stream[i]];
+    return i;
+  };
+  std::vector<std::set<std::string>> needs(norms_.size());
+  for (size_t i = 0; i < norms_.size(); ++i) {
+    judge(norms_[i]);
+    if (plain.norms[i].verdict == Verdict::foldable) continue;
+    if (norms_[i].report.verdict != Verdict::foldable) continue;
+    needs[i] = carry_needs(norms_[i]);
+    for (const std::string& need : needs[i]) {
+      const auto [at, fresh] = stream_of.try_emplace(need, i);
+      if (!fresh) stream[find(i)] = find(at->second);
+    }
+  }
+  std::map<size_t, int> gain;  // of a stream: norms less centrings and additions
+  for (size_t i = 0; i < norms_.size(); ++i) gain[find(i)] += needs[i].empty() ? 0 : 1;
+  for (const auto& [need, norm] : stream_of) gain[find(norm)] -= 1;
+
+  centre_.clear();
+  result_.zero_mean_nodes.assign(graph_.nodes.size(), false);
+  for (size_t i = 0; i < norms_.size(); ++i) {
+    DetectedNorm& r = norms_[i].report;
+    const bool carried = !needs[i].empty() && gain[find(i)] > 0;
+    if (!carried) r = plain.norms[i];
+    if (r.verdict == Verdict::foldable) gather(norms_[i], centre_);
+    if (carried) {
+      r.carried = true;
+      r.reason = "foldable when the removed means are carried to the readers that need them";
+      ++result_.carried.serves;
+    }
+    result_.norms.push_back(r);
+  }
+  std::set<std::string> projected, readers;
+  for (int l : centre_) {
+    const std::set<int> served = waves_.served(leaf_waves_[l]);
+    for (CentredParameter& part : leaves_[l].parts) part.carries_mean = !served.empty();
+    if (!leaves_[l].projected.empty()) projected.insert(leaves_[l].projected);
+    for (int n : served) readers.insert(graph_.node_name(n));
+  }
+  list_parts(centre_, result_.centre);
+  result_.carried.projected.assign(projected.begin(), projected.end());
+  result_.carried.readers.assign(readers.begin(), readers.end());
+  find_ties();
   return std::move(result_);
 }
 
@@ -415,6 +422,15 @@ int Detection::count(Verdict verdict) const {
       norms.begin(), norms.end(), [&](const DetectedNorm& n) { return n.verdict == verdict; }));
 }
 
-Detection detect(const Graph& graph) { return Detector(graph).run(); }
+Detection detect(const Graph& graph, bool carry_mean) {
+  const auto start = std::chrono::steady_clock::now();
+  Detection result = Detector(graph).run();
+  if (carry_mean && result.count(Verdict::foldable) < static_cast<int>(result.norms.size())) {
+    result = Detector(graph, true).run_carried(result);
+  }
+  const std::chrono::duration<double, std::milli> spent = std::chrono::steady_clock::now() - start;
+  result.elapsed_ms = spent.count();
+  return result;
+}
 
 }  // namespace cbwc

@@ -19,6 +19,7 @@ struct DetectedNorm {
   std::string blocking;                // module of the node that blocks; empty when foldable
   std::vector<std::string> leaves;     // parameters to centre for it, sorted
   std::vector<std::string> auxiliary;  // modules after which a P would be inserted
+  bool carried = false;                // foldable only because removed means are carried
   std::vector<int> nodes;              // in the graph
   double eps = 0;
 };
@@ -32,6 +33,8 @@ struct CentredParameter {
   int together = 0;
   // A per-channel gain to multiply into the parameter first and then to set to one (LayerScale).
   std::string scale = {};
+  // Its layer gets one more output channel, the mean that it lost (CarriedMeans).
+  bool carries_mean = false;
 };
 
 // A P to insert on a module's output: one centring against `serves` norms that lose theirs.
@@ -40,6 +43,15 @@ struct AuxiliaryCentring {
   int value = -1;  // in the graph
   Lane lane;
   int serves = 0;
+};
+
+// Beyond the paper: readers that are not blind get the removed mean back (method.md 5). The price:
+// one more channel from every layer with `carries_mean`, one centring per entry of `projected`, one
+// addition per entry of `readers`.
+struct CarriedMeans {
+  std::vector<std::string> projected;  // norms whose output is split into P y and its mean
+  std::vector<std::string> readers;    // modules in front of which the mean is added back
+  int serves = 0;                      // norms that fold only so
 };
 
 struct Tie {
@@ -52,6 +64,7 @@ struct Detection {
   std::vector<CentredParameter> centre;            // for the norms that are foldable
   std::vector<CentredParameter> centre_auxiliary;  // more, when the auxiliary centrings are used
   std::vector<AuxiliaryCentring> auxiliary;
+  CarriedMeans carried;               // empty unless asked for
   std::vector<Tie> ties;              // of parameters in `centre`
   std::vector<bool> zero_mean_nodes;  // per graph node: in some foldable norm's zero-mean graph
   double elapsed_ms = 0;              // the analysis alone
@@ -59,6 +72,8 @@ struct Detection {
   int count(Verdict verdict) const;
 };
 
-Detection detect(const Graph& graph);
+// With carry_mean, norms that fold only with carried means are foldable too, stream by stream where
+// more norms fold than centrings and additions are needed.
+Detection detect(const Graph& graph, bool carry_mean = false);
 
 }  // namespace cbwc

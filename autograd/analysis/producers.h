@@ -18,6 +18,8 @@ struct Leaf {
     int skip = -1;
   };
   std::vector<Source> sources;
+  std::string name() const { return parts.empty() ? projected : parts[0].layer; }
+  std::string projected = {};  // no parameter: a norm's output is centred, its mean carried
 };
 
 // A parameter in itself; a Linear whose output a per-channel gain scales; Linears of one input that
