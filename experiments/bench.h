@@ -21,8 +21,9 @@ struct OpsBenchRow {
   std::string name, dtype;
   int64_t rows = 0, cols = 0;
   double median_ms = 0, p10_ms = 0, p90_ms = 0;
-  double gb_per_s = 0;   // bytes that must move at least, as a copy's: one read and one write
-  double over_copy = 0;  // median / the copy's median in the same run
+  double gb_per_s = 0;          // tensors that must move: forward and copy 2, backward 3
+  double over_copy = 0;         // median / that of a copy of x, in the same run
+  double over_equal_bytes = 0;  // the same over a copy that moves as many bytes as the op
   std::vector<double> ms = {};  // repeat by repeat
 };
 std::vector<OpsBenchRow> bench_ops(const OpsBenchOptions& options);

@@ -31,9 +31,10 @@ void plain_copy(T* to, const T* from, int64_t n) {
 }
 
 struct Buffers {
-  Tensor x, y, dy, dx, gamma, beta, mean, rstd, rms_rstd, dgamma, dbeta;
+  int64_t rows, cols;
+  Tensor x, y, dy, dx, gamma, beta, mean, rstd, rms_rstd, dgamma, dbeta, from, to;
 
-  Buffers(int64_t rows, int64_t cols, DType dtype) {
+  Buffers(int64_t r, int64_t c, DType dtype) : rows(r), cols(c) {
     Rng rng(1, "bench");
     const auto make = [&](Shape shape, double mean_value) {
       Tensor t = Tensor::empty(std::move(shape), dtype);
@@ -51,60 +52,38 @@ struct Buffers {
     rms_rstd = make({rows}, 0.0);
     dgamma = make({cols}, 0.0);
     dbeta = make({cols}, 0.0);
+    // Backward reads two tensors and writes one: a copy of one and a half moves as much.
+    from = make({rows * cols * 3 / 2}, 0.0);
+    to = make({rows * cols * 3 / 2}, 0.0);
   }
 };
 
+// Places in the list of ops; what is about backward comes last.
+constexpr size_t kCopy = 0, kBackwardCopy = 3;
+
 template <class T>
-std::vector<Timed> make_ops(Buffers& b, int64_t rows, int64_t cols) {
+std::vector<Timed> make_ops(const Buffers& b) {
   constexpr double kEps = 1e-5;
-  const LayerNormForward<T> ln{b.x.data<T>(),
-                               b.gamma.data<T>(),
-                               b.beta.data<T>(),
-                               b.y.data<T>(),
-                               b.mean.data<T>(),
-                               b.rstd.data<T>(),
-                               rows,
-                               cols,
-                               kEps};
-  const LayerNormBackward<T> ln_back{b.dy.data<T>(),
-                                     b.x.data<T>(),
-                                     b.gamma.data<T>(),
-                                     b.mean.data<T>(),
-                                     b.rstd.data<T>(),
-                                     b.dx.data<T>(),
-                                     b.dgamma.data<T>(),
-                                     b.dbeta.data<T>(),
-                                     false,
-                                     false,
-                                     rows,
-                                     cols};
-  const RmsNormForward<T> rms{b.x.data<T>(),
-                              b.gamma.data<T>(),
-                              b.beta.data<T>(),
-                              b.y.data<T>(),
-                              b.rms_rstd.data<T>(),
-                              rows,
-                              cols,
-                              kEps};
-  const RmsNormBackward<T> rms_back{b.dy.data<T>(),
-                                    b.x.data<T>(),
-                                    b.gamma.data<T>(),
-                                    b.rms_rstd.data<T>(),
-                                    b.dx.data<T>(),
-                                    b.dgamma.data<T>(),
-                                    b.dbeta.data<T>(),
-                                    false,
-                                    false,
-                                    rows,
-                                    cols};
-  T *to = b.y.data<T>(), *from = b.x.data<T>();
-  std::vector<Timed> ops;
-  ops.push_back({"copy", [=] { plain_copy(to, from, rows * cols); }});
-  ops.push_back({"layer_norm_forward", [=] { cpu::layer_norm_forward(ln); }});
-  ops.push_back({"rms_norm_forward", [=] { cpu::rms_norm_forward(rms); }});
-  ops.push_back({"layer_norm_backward", [=] { cpu::layer_norm_backward(ln_back); }});
-  ops.push_back({"rms_norm_backward", [=] { cpu::rms_norm_backward(rms_back); }});
-  return ops;
+  const auto at = [](const Tensor& t) { return t.data<T>(); };
+  const LayerNormForward<T> ln{at(b.x),    at(b.gamma), at(b.beta), at(b.y), at(b.mean),
+                               at(b.rstd), b.rows,      b.cols,     kEps};
+  const RmsNormForward<T> rms{at(b.x),        at(b.gamma), at(b.beta), at(b.y),
+                              at(b.rms_rstd), b.rows,      b.cols,     kEps};
+  const LayerNormBackward<T> ln_back{at(b.dy),   at(b.x),  at(b.gamma),  at(b.mean),
+                                     at(b.rstd), at(b.dx), at(b.dgamma), at(b.dbeta),
+                                     false,      false,    b.rows,       b.cols};
+  const RmsNormBackward<T> rms_back{at(b.dy), at(b.x),      at(b.gamma), at(b.rms_rstd),
+                                    at(b.dx), at(b.dgamma), at(b.dbeta), false,
+                                    false,    b.rows,       b.cols};
+  const auto copy = [&](const Tensor& to, const Tensor& from) {
+    return [to = at(to), from = at(from), n = from.numel()] { plain_copy(to, from, n); };
+  };
+  return {{"copy", copy(b.y, b.x)},
+          {"layer_norm_forward", [=] { cpu::layer_norm_forward(ln); }},
+          {"rms_norm_forward", [=] { cpu::rms_norm_forward(rms); }},
+          {"copy_as_backward", copy(b.to, b.from)},
+          {"layer_norm_backward", [=] { cpu::layer_norm_backward(ln_back); }},
+          {"rms_norm_backward", [=] { cpu::rms_norm_backward(rms_back); }}};
 }
 
 double time_calls(const std::function<void()>& run, int64_t calls) {
@@ -151,17 +130,20 @@ std::vector<OpsBenchRow> bench_ops(const OpsBenchOptions& options) {
     for (const std::string& shape : shapes) {
       const auto [r, c] = parse_shape(shape);
       Buffers buffers(r, c, parse_dtype(dtype));
-      std::vector<Timed> ops = dispatch_float(
-          parse_dtype(dtype), "bench ops",
-          [&, r = r, c = c](auto zero) { return make_ops<decltype(zero)>(buffers, r, c); });
-      if (options.forward_only) ops.resize(3);
+      std::vector<Timed> ops = dispatch_float(parse_dtype(dtype), "bench ops", [&](auto zero) {
+        return make_ops<decltype(zero)>(buffers);
+      });
+      if (options.forward_only) ops.resize(kBackwardCopy);
       measure(ops, options.repeats);
-      const double copy = median(ops[0].ms);
+      const double copy = median(ops[kCopy].ms);
       for (const Timed& op : ops) {
         OpsBenchRow row{
             op.name, dtype, r, c, median(op.ms), quantile(op.ms, 0.1), quantile(op.ms, 0.9)};
-        row.gb_per_s = 2.0 * static_cast<double>(buffers.x.bytes()) / row.median_ms / 1e6;
+        const bool three = op.name.ends_with("backward");
+        row.gb_per_s =
+            (three ? 3.0 : 2.0) * static_cast<double>(buffers.x.bytes()) / row.median_ms / 1e6;
         row.over_copy = row.median_ms / copy;
+        row.over_equal_bytes = row.median_ms / (three ? median(ops[kBackwardCopy].ms) : copy);
         row.ms = op.ms;
         rows.push_back(row);
       }
@@ -180,17 +162,20 @@ nlohmann::json ops_bench_json(const std::vector<OpsBenchRow>& rows) {
                    {"p10_ms", json_number(r.p10_ms)},
                    {"p90_ms", json_number(r.p90_ms)},
                    {"gb_per_s", json_number(r.gb_per_s)},
-                   {"over_copy", json_number(r.over_copy)}});
+                   {"over_copy", json_number(r.over_copy)},
+                   {"over_equal_bytes", json_number(r.over_equal_bytes)}});
   return {{"rows", out}};
 }
 
 std::string ops_bench_table(const std::vector<OpsBenchRow>& rows) {
-  std::string out = fmt::format("{:<22} {:>8} {:>12} {:>10} {:>10} {:>10} {:>8} {:>10}\n", "op",
-                                "dtype", "shape", "median ms", "p10", "p90", "GB/s", "over copy");
+  std::string out =
+      fmt::format("{:<22} {:>8} {:>12} {:>10} {:>10} {:>10} {:>8} {:>10} {:>17}\n", "op", "dtype",
+                  "shape", "median ms", "p10", "p90", "GB/s", "over copy", "over equal bytes");
   for (const OpsBenchRow& r : rows)
-    out += fmt::format("{:<22} {:>8} {:>12} {:>10.4f} {:>10.4f} {:>10.4f} {:>8.1f} {:>10.2f}\n",
-                       r.name, r.dtype, fmt::format("{}x{}", r.rows, r.cols), r.median_ms, r.p10_ms,
-                       r.p90_ms, r.gb_per_s, r.over_copy);
+    out += fmt::format(
+        "{:<22} {:>8} {:>12} {:>10.4f} {:>10.4f} {:>10.4f} {:>8.1f} {:>10.2f} {:>17.2f}\n", r.name,
+        r.dtype, fmt::format("{}x{}", r.rows, r.cols), r.median_ms, r.p10_ms, r.p90_ms, r.gb_per_s,
+        r.over_copy, r.over_equal_bytes);
   return out;
 }
 

@@ -51,7 +51,10 @@ def bench_ops(args):
         x = torch.randn(r, c) + 0.5
         y, dy = torch.empty_like(x), torch.randn(r, c)
         gamma, beta = torch.randn(c) + 1, torch.randn(c)
-        ops = {"copy": lambda: y.copy_(x)}
+        # Backward reads two tensors and writes one: a copy of one and a half moves as much.
+        wide = torch.randn(r * c * 3 // 2)
+        wide_to = torch.empty_like(wide)
+        ops = {"copy": lambda: y.copy_(x), "copy_as_backward": lambda: wide_to.copy_(wide)}
         for name, norm in (("layer_norm", layer_norm), ("rms_norm", rms_norm)):
             leaves = [t.clone().requires_grad_() for t in (x, gamma, beta)]
             out = norm(*leaves)
@@ -75,8 +78,10 @@ def bench_ops(args):
         copy = statistics.median(times["copy"])
         for name in names:
             row = {"name": name, "dtype": "float32", "rows": r, "cols": c, **row_times(times[name])}
-            row["gb_per_s"] = 2 * x.numel() * 4 / row["median_ms"] / 1e6
+            tensors, equal = (3, "copy_as_backward") if name.endswith("backward") else (2, "copy")
+            row["gb_per_s"] = tensors * x.numel() * 4 / row["median_ms"] / 1e6
             row["over_copy"] = row["median_ms"] / copy
+            row["over_equal_bytes"] = row["median_ms"] / statistics.median(times[equal])
             rows.append(row)
             print(f"{name:<22} {shape:>10} {row['median_ms']:10.4f} ms {row['over_copy']:8.2f} x copy")
     return rows
