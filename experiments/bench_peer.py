@@ -3,13 +3,17 @@
 
   bench_peer.py ops   [--shapes 4096x768 ...]            the norms against a plain copy
   bench_peer.py train [--batch 4 --seq 256 --steps 7]    a training step of GPT-2 124M
-Both write the JSON rows of `cbwc bench` with --json FILE; --threads N as the program's.
-The training step is forward, backward, clipping by global norm and AdamW, without dropout.
+  bench_peer.py infer [--batch 1 --seq 512 --steps 7]    its forward pass, logits of the last position
+All write the JSON rows of `cbwc bench` with --json FILE; --threads N as the program's. The training
+step is forward, backward, clipping by global norm and AdamW, without dropout. Debian's torch takes
+its matrix products from libblas.so.3: the output names the library and its kernels; for those of
+AVX-512 set OPENBLAS_CORETYPE=SkylakeX where OpenBLAS does not choose them itself.
 """
 import argparse
+import ctypes
 import json
 import os
-import platform
+import resource
 import statistics
 import time
 
@@ -22,8 +26,35 @@ EPS = 1e-5
 
 def row_times(ms):
     ordered = sorted(ms)
-    pick = lambda q: ordered[min(len(ordered) - 1, int(q * len(ordered)))]
-    return {"median_ms": statistics.median(ms), "p10_ms": pick(0.1), "p90_ms": pick(0.9)}
+
+    def quantile(q):  # linear between ranks
+        at = q * (len(ordered) - 1)
+        low = int(at)
+        high = min(low + 1, len(ordered) - 1)
+        return ordered[low] + (at - low) * (ordered[high] - ordered[low])
+
+    return {"median_ms": statistics.median(ms), "p10_ms": quantile(0.1), "p90_ms": quantile(0.9)}
+
+
+def loaded_blas():
+    """The libraries that could serve matrix products, and OpenBLAS's kernels."""
+    torch.mm(torch.ones(2, 2), torch.ones(2, 2))
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        paths = sorted({line.split()[-1] for line in maps if ".so" in line})
+    found = [p for p in paths if any(n in os.path.basename(p) for n in ("blas", "mkl_rt", "mkl_core"))]
+    core = ""
+    for path in found:
+        if "openblas" in os.path.basename(path):
+            get = ctypes.CDLL(path).openblas_get_corename
+            get.restype = ctypes.c_char_p
+            core = get().decode()
+    return ", ".join(os.path.basename(p) for p in found) or "inside torch", core
+
+
+def cpu_name():
+    with open("/proc/cpuinfo", encoding="utf-8") as info:
+        names = [line.split(":", 1)[1].strip() for line in info if line.startswith("model name")]
+    return names[0] if names else "unknown"
 
 
 def rms_norm(x, gamma, beta):
@@ -35,6 +66,15 @@ def rms_norm(x, gamma, beta):
 
 def layer_norm(x, gamma, beta):
     return F.layer_norm(x, x.shape[-1:], gamma, beta, EPS)
+
+
+def causal_attention(q, k, v):
+    if hasattr(F, "scaled_dot_product_attention"):  # torch 2
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    scores = torch.matmul(q * q.shape[-1] ** -0.5, k.transpose(-2, -1))
+    t = scores.shape[-1]
+    hidden = torch.ones(t, t, dtype=torch.bool).triu_(1)
+    return torch.matmul(torch.softmax(scores.masked_fill_(hidden, float("-inf")), -1), v)
 
 
 def time_batch(run, calls):
@@ -105,7 +145,7 @@ class Block(torch.nn.Module):
         h = self.norm(x, self.g1, self.b1)
         qkv = F.linear(h, self.wqkv, self.bqkv).view(b, t, 3, self.heads, c // self.heads)
         q, k, v = qkv.permute(2, 0, 3, 1, 4)
-        a = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        a = causal_attention(q, k, v)
         x = x + F.linear(a.transpose(1, 2).reshape(b, t, c), self.wo, self.bo)
         h = F.linear(self.norm(x, self.g2, self.b2), self.wu, self.bu)
         return x + F.linear(F.gelu(h, approximate="tanh"), self.wd, self.bd)
@@ -121,21 +161,58 @@ class Gpt(torch.nn.Module):
         self.g = torch.nn.Parameter(torch.ones(dim))
         self.b = torch.nn.Parameter(torch.zeros(dim))
 
-    def loss(self, ids, targets):
-        x = self.wte[ids] + self.wpe[: ids.shape[1]]
+    def stream(self, ids):
+        x = F.embedding(ids, self.wte) + self.wpe[: ids.shape[1]]
         for block in self.blocks:
             x = block(x)
-        logits = F.linear(self.norm(x, self.g, self.b), self.wte)
-        return F.cross_entropy(logits.view(-1, logits.shape[-1]), targets.view(-1))
+        return x
+
+    def head(self, x):
+        return F.linear(self.norm(x, self.g, self.b), self.wte)
+
+    def loss(self, ids, targets):
+        logits = self.head(self.stream(ids))
+        return F.cross_entropy(logits.view(-1, logits.shape[-1]), targets.reshape(-1))
+
+
+NORMS = {"layernorm": layer_norm, "rmsnorm": rms_norm}
+
+
+def model_row(name, arm, args, times):
+    row = {"name": name, "arm": arm, "batch": args.batch, "seq": args.seq, "dtype": "float32",
+           **row_times(times)}
+    row["tokens_per_s"] = 1000 * args.batch * args.seq / row["median_ms"]
+    row["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
+    print(f"{arm:<12} {row['median_ms']:9.1f} ms  {row['tokens_per_s']:7.0f} tokens/s  "
+          f"process peak so far {row['peak_mb']:.0f} MB", end="")
+    return row
+
+
+@torch.no_grad()
+def bench_infer(args):
+    models = {}
+    for arm in args.arms:
+        torch.manual_seed(1)
+        models[arm] = Gpt(NORMS[arm], context=max(1024, args.seq))
+    ids = torch.randint(0, 50257, (args.batch, args.seq))
+    times = {arm: [] for arm in args.arms}
+    for repeat in range(1 + args.steps):  # the first one warms up
+        for i in range(len(args.arms)):
+            arm = args.arms[(i + repeat) % len(args.arms)]
+            start = time.perf_counter()
+            models[arm].head(models[arm].stream(ids)[:, -1:])
+            times[arm].append((time.perf_counter() - start) * 1e3)
+    rows = []
+    for arm in args.arms:
+        rows.append({**model_row("infer", arm, args, times[arm][1:]), "model": "GPT-2 124M"})
+        print()
+    return rows
 
 
 def bench_train(args):
-    import resource
-
     rows = []
-    for arm, norm in (("layernorm", layer_norm), ("rmsnorm", rms_norm)):
-        if arm not in args.arms:
-            continue
+    for arm in args.arms:
+        norm = NORMS[arm]
         torch.manual_seed(1)
         model = Gpt(norm)
         decayed = [p for p in model.parameters() if p.dim() > 1]
@@ -154,38 +231,38 @@ def bench_train(args):
             optimiser.zero_grad(set_to_none=False)
             if step >= 2:
                 times.append((time.perf_counter() - start) * 1e3)
-        row = {"name": "train_step", "arm": arm, "batch": args.batch, "seq": args.seq,
-               "dtype": "float32", **row_times(times)}
+        row = model_row("train_step", arm, args, times)
         row["step_ms"] = row["median_ms"]
-        row["tokens_per_s"] = 1000 * args.batch * args.seq / row["median_ms"]
         row["loss"] = loss.item()
-        row["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
         rows.append(row)
-        print(f"{arm:<12} {row['median_ms']:9.1f} ms  {row['tokens_per_s']:7.0f} tokens/s  "
-              f"process peak {row['peak_mb']:.0f} MB  loss {row['loss']:.3f}")
+        print(f"  loss {row['loss']:.3f}")
         del model, optimiser, decayed, plain
     return rows
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["ops", "train"])
+    parser.add_argument("what", choices=["ops", "train", "infer"])
     parser.add_argument("--shapes", nargs="*")
-    parser.add_argument("--arms", nargs="*", default=["layernorm", "rmsnorm"])
+    parser.add_argument("--arms", nargs="*", default=list(NORMS), choices=list(NORMS))
     parser.add_argument("--repeats", type=int, default=30)
-    parser.add_argument("--batch", type=int, default=4)
-    parser.add_argument("--seq", type=int, default=256)
+    parser.add_argument("--batch", type=int, help="default 4, infer 1")
+    parser.add_argument("--seq", type=int, help="default 256, infer 512")
     parser.add_argument("--steps", type=int, default=7)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--json")
     args = parser.parse_args()
+    args.batch = args.batch or (1 if args.what == "infer" else 4)
+    args.seq = args.seq or (512 if args.what == "infer" else 256)
     torch.set_num_threads(args.threads)
-    rows = bench_ops(args) if args.what == "ops" else bench_train(args)
+    blas, core = loaded_blas()
+    print(f"torch {torch.__version__}, {args.threads} threads, products by {blas} {core}")
+    rows = {"ops": bench_ops, "train": bench_train, "infer": bench_infer}[args.what](args)
     if args.json:
         with open(args.json, "w", encoding="utf-8") as out:
             json.dump({"command": "bench " + args.what, "version": "torch " + torch.__version__,
-                       "machine": {"cpu": platform.processor(), "threads": args.threads,
-                                   "device": "cpu"},
+                       "machine": {"cpu": cpu_name(), "threads": args.threads, "blas": blas,
+                                   "blas_core": core, "device": "cpu"},
                        "config": {}, "results": {"rows": rows}}, out, indent=1)
 
 
