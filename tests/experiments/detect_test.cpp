@@ -91,6 +91,21 @@ TEST_CASE("detect: per-head QK-norms fold by centring the rows of q and k") {
   CHECK(rows > 0);
 }
 
+TEST_CASE("detect: the CBWC arm's own graph has zero mean at every norm where equiv expects it") {
+  for (const char* placement : {"element", "before_projection", "path", "centred"}) {
+    INFO(placement);
+    DetectReport report = report_of({"model.norm=cbwc_rmsnorm", "model.dropout=0.2",
+                                     std::string("model.dropout_placement=") + placement},
+                                    true);
+    for (GraphNode& node : report.graph.nodes)
+      if (node.op == "rms_norm") node.op = "layer_norm";
+    const Detection d = detect(report.graph);
+    CHECK(d.norms.size() == kNorms);
+    CHECK(d.count(Verdict::foldable) == (std::string(placement) == "element" ? 0 : kNorms));
+    CHECK(d.centre.empty());  // the forward pass has centred all there is to centre
+  }
+}
+
 TEST_CASE("detect: a model without LayerNorm has nothing to fold") {
   for (const char* norm : {"rmsnorm", "cbwc_rmsnorm", "none"}) {
     const DetectReport report = report_of({std::string("model.norm=") + norm});
