@@ -60,7 +60,7 @@ std::vector<ConfigKey> model_keys() {
 std::vector<ConfigKey> data_keys() {
   const std::string s = "data";
   return {
-    {s, "file", CBWC_FIELD(data.file), "path", "token file made by `cbwc data`; relative to the current directory", 0, 0, {}, false, "path"},
+    {s, "file", CBWC_FIELD(data.file), "path", "token file made by `cbwc data`; relative to the current directory; read into memory as a whole, so there is no chunk cache to size", 0, 0, {}, false, "path"},
     {s, "batch", CBWC_FIELD(data.batch), "samples", "samples of model.context tokens in a batch", 1, 1e6, {}, false, "batch_size"},
     {s, "train_split", CBWC_FIELD(data.train_split), "", "split to train on", 0, 0, {"train", "val", "test"}, false, "train"},
     {s, "eval_split", CBWC_FIELD(data.eval_split), "", "split to evaluate on", 0, 0, {"train", "val", "test"}, false, "split"},

@@ -8,6 +8,7 @@
 #include "core/allocator.h"
 #include "core/parallel.h"
 #include "experiments/json_output.h"
+#include "experiments/notice_log.h"
 #include "experiments/progress.h"
 #include "experiments/report.h"
 #include "experiments/run_directory.h"
@@ -72,6 +73,7 @@ class RunLoop {
     if (outcome.diverged_at < 0) checkpoint();
     outcome.steps = trainer_.steps();
     outcome.skipped = trainer_.skipped();
+    outcome.notices = notices_.to_json();
     outcome.val_loss = outcome.diverged_at < 0 ? tally_.val : kNan;
     outcome.best_val_loss = std::isfinite(tally_.best_val) ? tally_.best_val : kNan;
   }
@@ -95,11 +97,11 @@ class RunLoop {
     if (norms || attention) request.statistics = &statistics;
     request.grad_depth = run_.grad_depth && log;
     const StepResult r = trainer_.step(request);
-    if (r.skipped)
-      progress_.message(
-          fmt::format("warning: step {} was skipped (loss {}, gradient norm {}, {} "
-                      "targets)",
-                      step, r.loss, r.grad_norm, r.tokens));
+    for (const std::string& line : notices_.fresh())
+      progress_.message(fmt::format("warning: step {}: {}", step, line));
+    if (r.skipped && r.tokens > 0)
+      progress_.message(fmt::format("warning: step {} was skipped (loss {}, gradient norm {})",
+                                    step, r.loss, r.grad_norm));
     tally_.tokens += r.tokens;
     // A step that also gathers statistics is not one to time.
     if (request.statistics == nullptr) {
@@ -172,6 +174,7 @@ class RunLoop {
   Trainer& trainer_;
   RunDirectory& dir_;
   Progress& progress_;
+  NoticeLog notices_;
   Tally tally_;
   std::string last_checkpoint_;
   CsvWriter metrics_;
@@ -281,6 +284,7 @@ nlohmann::json outcome_json(const RunOutcome& o) {
           {"seed", o.seed},
           {"steps", o.steps},
           {"skipped", o.skipped},
+          {"notices", o.notices},
           {"val_loss", json_number(o.val_loss)},
           {"best_val_loss", json_number(o.best_val_loss)},
           {"metric", "perplexity"},
@@ -303,6 +307,7 @@ bool read_outcome(const std::string& dir, RunOutcome* outcome) {
   o.seed = r.at("seed");
   o.steps = r.at("steps");
   o.skipped = r.at("skipped");
+  o.notices = r.value("notices", nlohmann::json::object());
   o.val_loss = number_from_json(r.at("val_loss"));
   o.best_val_loss = number_from_json(r.at("best_val_loss"));
   o.step_ms_median = number_from_json(r.at("step_ms_median"));

@@ -27,6 +27,7 @@ struct RunOutcome {
   double step_ms_median = 0, tokens_per_s = 0, peak_mb = 0;
   int64_t diverged_at = -1;                           // step; -1: it did not
   std::string message;                                // why it stopped early
+  nlohmann::json notices = nlohmann::json::object();  // NoticeLog::to_json
   std::vector<std::pair<int64_t, double>> loss, val;  // training loss and validation loss by step
 };
 

@@ -136,7 +136,7 @@ double Trainer::evaluate(const std::shared_ptr<const TokenSplit>& split, int64_t
     sum += result.loss_sum.value().item();
     count += result.count;
   }
-  return sum / static_cast<double>(count);
+  return count > 0 ? sum / static_cast<double>(count) : 0.0;
 }
 
 Checkpoint Trainer::save(const nlohmann::json& extra) const {

@@ -1,8 +1,11 @@
 #include "autograd/ops/attention.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "autograd/ops/cpu_only.h"
+#include "core/notices.h"
 
 namespace cbwc {
 namespace {
@@ -79,6 +82,9 @@ void AttentionOp::forward(const AttentionOptions& options) {
                                .o = view<T>(as_heads(out_, s.H)),
                                .lse = lse_.data<T>(),
                                .max_logit = options.track_max});
+    const T* lse = lse_.data<T>();
+    const auto masked = std::count(lse, lse + lse_.numel(), -std::numeric_limits<T>::infinity());
+    if (masked > 0) count_notice(Notice::masked_attention_row, masked);
   });
 }
 

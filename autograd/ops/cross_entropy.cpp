@@ -2,6 +2,7 @@
 
 #include "autograd/ops/cpu_only.h"
 #include "core/kernels/cross_entropy.h"
+#include "core/notices.h"
 
 namespace cbwc {
 namespace {
@@ -76,6 +77,7 @@ CrossEntropyResult cross_entropy(const Variable& logits, const Tensor& targets,
                                       .ignore_index = options.ignore_index,
                                       .label_smoothing = options.label_smoothing});
   });
+  if (rows > 0 && result.count == 0) count_notice(Notice::all_targets_ignored);
   double total = 0;
   for (double loss : losses) total += loss;
   result.loss_sum = record(std::make_unique<CrossEntropyOp>(z, ids, lse, options), {&logits},

@@ -2,15 +2,30 @@
 // matrix product on raw pointers. core/kernels/cpu/blas.cpp is the only file that includes cblas.h.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace cbwc {
 
-// Call first in main(). Sees which kernels OpenBLAS picked; if they are slower than the CPU allows
-// and the user has not set OPENBLAS_CORETYPE, re-executes the program once with it set. Then checks
-// products against a plain loop and throws Error when they are wrong (cases.md P67 d).
+// Call first in main(). Starts the program once more where that sets what a library reads only as
+// it loads (restart_variables), then checks products against a plain loop: Error when they are
+// wrong.
 void blas_startup(char** argv);
+
+// What a second start would set, never what the user has set. OPENBLAS_CORETYPE, when OpenBLAS
+// picked kernels slower than the CPU allows. GOMP_SPINCOUNT, so that waiting threads sleep soon: on
+// a machine with other work, spinning ones take the time that their own team needs. Empty: go on.
+using Environment = std::function<const char*(const char* name)>;  // std::getenv, or a test's
+using Variables = std::vector<std::pair<std::string, std::string>>;
+Variables restart_variables(const std::string& kernels, int cpu_bits, const Environment& get);
+
+// One product C (m,n) = A (m,k) B (k,n), row-major, against a plain loop in double; Error when it
+// is off by more than 1e-5 of the largest element (cases.md P67 d).
+using Product =
+    std::function<void(int64_t m, int64_t n, int64_t k, const float* a, const float* b, float* c)>;
+void check_product(const Product& product, const std::string& kernels);
 
 struct BlasInfo {
   std::string library, kernels, config;  // version, core name, the library's own config line

@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <map>
 
+#include "core/check.h"
 #include "core/parallel.h"
 #include "tests/support/catch.h"
 
@@ -62,6 +64,64 @@ TEST_CASE("P67 a-c: after a fork, without an inner extent, inside an OpenMP regi
 #pragma omp parallel for reduction(+ : right)
   for (int i = 0; i < 16; ++i) right += small_product_is_right() ? 1 : 0;
   CHECK(right == 16);
+}
+
+TEST_CASE("P67 d: a product that is wrong is refused at the start") {
+  const Product right = [](int64_t m, int64_t n, int64_t k, const float* a, const float* b,
+                           float* c) {
+    cpu::gemm<float>(false, false, m, n, k, 1.f, a, k, b, n, 0.f, c, n);
+  };
+  CHECK_NOTHROW(check_product(right, "any"));
+  // One element off by 1e-4 of the largest, the last one, or not a number.
+  const auto spoilt = [&](int64_t at, float add) {
+    return [&right, at, add](int64_t m, int64_t n, int64_t k, const float* a, const float* b,
+                             float* c) {
+      CHECK((m == 129 && n == 257 && k == 65));
+      right(m, n, k, a, b, c);
+      float largest = 0;
+      for (int64_t i = 0; i < m * n; ++i) largest = std::max(largest, std::abs(c[i]));
+      c[at] += add * largest;
+    };
+  };
+  using Catch::Matchers::Contains;
+  for (const int64_t at : {int64_t{0}, int64_t{129 * 257 - 1}}) {
+    CHECK_THROWS_WITH(
+        check_product(spoilt(at, 1e-4f), "SomeCore"),
+        Contains("wrong products") && Contains("SomeCore") && Contains("OPENBLAS_CORETYPE"));
+    CHECK_THROWS_AS(check_product(spoilt(at, NAN), "SomeCore"), Error);
+    CHECK_NOTHROW(check_product(spoilt(at, 1e-6f), "SomeCore"));
+  }
+  // Nothing written at all: C was filled with NaN before.
+  CHECK_THROWS_AS(
+      check_product([](int64_t, int64_t, int64_t, const float*, const float*, float*) {},
+                    "SomeCore"),
+      Error);
+}
+
+TEST_CASE("what a second start sets, once and never over the user's") {
+  const auto with = [](std::map<std::string, std::string> set) {
+    return [set = std::move(set)](const char* name) {
+      const auto found = set.find(name);
+      return found == set.end() ? nullptr : found->second.c_str();
+    };
+  };
+  const std::pair<std::string, std::string> spin{"GOMP_SPINCOUNT", "1000"};
+  const auto core = [](const char* name) { return std::pair{"OPENBLAS_CORETYPE", name}; };
+  const auto none = with({});
+  CHECK(restart_variables("Prescott", 512, none) == Variables{core("SkylakeX"), spin});
+  CHECK(restart_variables("Haswell", 512, none) == Variables{core("SkylakeX"), spin});
+  CHECK(restart_variables("Prescott", 256, none) == Variables{core("Haswell"), spin});
+  CHECK(restart_variables("Haswell", 256, none) == Variables{spin});
+  CHECK(restart_variables("SapphireRapids", 512, none) == Variables{spin});
+  CHECK(restart_variables("Unknown", 0, none) == Variables{spin});  // not an x86 CPU
+  CHECK(restart_variables("Prescott", 512, with({{"OPENBLAS_CORETYPE", "Prescott"}})) ==
+        Variables{spin});
+  for (const char* name : {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}) {
+    CHECK(restart_variables("Prescott", 512, with({{name, "active"}})) ==
+          Variables{core("SkylakeX")});
+    CHECK(restart_variables("Haswell", 256, with({{name, "active"}})).empty());
+  }
+  CHECK(restart_variables("Prescott", 512, with({{"CBWC_RESTARTED", "x"}})).empty());
 }
 
 TEST_CASE("the gemm log counts distinct shapes in first-seen order") {

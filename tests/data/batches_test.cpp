@@ -129,6 +129,28 @@ TEST_CASE("Evaluation makes every token but the first a target once") {
   CHECK(limited.next()->ids.shape() == Shape{3, 8});
 }
 
+TEST_CASE("P64: a document longer than the context is packed, not cut") {
+  // 1042 tokens at context 1024: each token but the first is a target once, the rest is padding.
+  EvalBatches batches(counting_split(1042), 1, 1024);
+  CHECK(batches.batches() == 2);
+  int64_t targets = 0, padded = 0;
+  while (const auto batch = batches.next())
+    for (const int32_t target : batch->targets.to_vector<int32_t>())
+      target == kIgnoredTarget ? ++padded : ++targets;
+  CHECK(targets == 1041);
+  CHECK(padded == 2 * 1024 - 1041);
+  // Training windows are whole; over the epochs' offsets every token is seen.
+  TrainBatches train(counting_split(1042), {1, 1024, 3});
+  CHECK(train.windows_per_epoch() == 1);
+  std::set<int32_t> seen;
+  for (int epoch = 0; epoch < 200; ++epoch) {
+    const Batch batch = train.next();
+    for (const Tensor& t : {batch.ids, batch.targets})
+      for (const int32_t id : t.to_vector<int32_t>()) seen.insert(id);
+  }
+  CHECK(seen.size() == 1042);
+}
+
 TEST_CASE("Splits that are too small say so") {
   CHECK_THROWS_AS(TrainBatches(counting_split(8), (BatchOptions{1, 8, 0})), Error);
   TrainBatches smallest(counting_split(9), {2, 8, 0});

@@ -1,6 +1,10 @@
 #include "data/token_file.h"
 
+#include <fcntl.h>
 #include <hdf5.h>
+#include <sys/file.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <numeric>
 
@@ -86,6 +90,68 @@ TEST_CASE("Damaged, cut and foreign token files are errors that name the file") 
     flipped[at] = static_cast<char>(flipped[at] ^ 4);
     write_bytes(path, flipped);
     CHECK(message().find(path) == 0);
+  }
+}
+
+TEST_CASE("P62: a token file that a writer locks is named, and opens with locking off") {
+  TemporaryFolder folder;
+  const std::string path = folder.file("t.h5");
+  sample().write(path);
+  const int held = ::open(path.c_str(), O_RDWR);
+  REQUIRE(::flock(held, LOCK_EX | LOCK_NB) == 0);
+  const std::string message = message_of<Error>([&] { TokenFile::open(path, {true}); });
+  CHECK(message.find(path) == 0);
+  CHECK(message.find("locking off") != std::string::npos);
+  CHECK(TokenFile::open(path, {false}).checksum() == sample().checksum());
+  ::close(held);
+  CHECK(TokenFile::open(path, {true}).checksum() == sample().checksum());
+}
+
+TEST_CASE("P62: readers side by side, in a forked worker, and while the file is written anew") {
+  TemporaryFolder folder;
+  const std::string path = folder.file("t.h5");
+  sample().write(path);
+  const hid_t reader = H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
+  REQUIRE(reader >= 0);
+  const TokenFile first = TokenFile::open(path);  // two readers
+  // The worker needs no handle of its parent: what was opened is in memory, and it may open anew.
+  const pid_t worker = ::fork();
+  if (worker == 0) {
+    const bool same = tokens_of(*first.split("train")) == tokens_of(*sample().split("train")) &&
+                      TokenFile::open(path).checksum() == sample().checksum();
+    ::_exit(same ? 0 : 1);
+  }
+  int status = -1;
+  REQUIRE(::waitpid(worker, &status, 0) == worker);
+  CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 0));
+
+  // Growing a file that is open elsewhere is a new file under its name: the reader keeps the old.
+  TokenFile longer = sample();
+  longer.writable_split("train").append({9, 9, 256}, 257);
+  longer.write(path);
+  CHECK(tokens_of(*first.split("train")) == std::vector<int32_t>{1, 2, 256, 3, 256});
+  const hid_t tokens = H5Dopen2(reader, "train/tokens", H5P_DEFAULT);
+  std::vector<int32_t> old(5);
+  CHECK(H5Dread(tokens, H5T_NATIVE_INT32, H5S_ALL, H5S_ALL, H5P_DEFAULT, old.data()) >= 0);
+  CHECK(old == std::vector<int32_t>{1, 2, 256, 3, 256});
+  H5Dclose(tokens);
+  H5Fclose(reader);
+  CHECK(TokenFile::open(path).split("train")->size() == 8);
+}
+
+TEST_CASE("P62: after opening, random reads of single samples need no file") {
+  TemporaryFolder folder;
+  const std::string path = folder.file("t.h5");
+  TokenFile file(Tokenizer::bytes(), "many chunks");
+  std::vector<int32_t> ids(200000);  // more than three chunks of the file
+  for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int32_t>(i * 31 % 256);
+  file.writable_split("train").append(ids, 257);
+  file.write(path);
+  const auto split = TokenFile::open(path).split("train");
+  std::filesystem::remove(path);
+  for (int64_t i = 0; i < 200000; i += 381) {
+    const int64_t at = i * 7919 % 200000;
+    REQUIRE(split->at(at) == ids[static_cast<size_t>(at)]);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <thread>
@@ -34,8 +35,8 @@ struct Project {
   std::string data = write_tiny_data(folder), config = folder.file("tiny.toml");
   Project() { write_bytes(config, tiny_toml(data)); }
   std::string dir(const std::string& name) const { return folder.file(name); }
-  testing::ProgramResult run(const std::string& arguments) const {
-    return run_cbwc(folder, arguments);
+  testing::ProgramResult run(const std::string& arguments, const std::string& before = "") const {
+    return run_cbwc(folder, arguments, before);
   }
 };
 
@@ -127,6 +128,38 @@ TEST_CASE("Resuming skips a damaged checkpoint by name and refuses another lengt
   fs::remove(p.dir("r") + "/result.json");
   CHECK(p.run("train --resume " + p.dir("r")).exit_code == 2);
   CHECK(p.run("eval " + p.dir("r")).exit_code == 2);
+}
+
+TEST_CASE("A disk that fills up ends a run with one line and leaves its last good checkpoint") {
+  Project p;
+  REQUIRE(p.run("train " + p.config + " --out " + p.dir("whole")).exit_code == 0);
+  REQUIRE(p.run("train " + p.config + " --out " + p.dir("r")).exit_code == 0);
+  fs::remove(p.dir("r") + "/result.json");
+  fs::remove(p.dir("r") + "/checkpoints/step_0000000012.h5");
+  const std::string kept = p.dir("r") + "/checkpoints/step_0000000009.h5";
+  const std::string before = read_bytes(kept);
+  REQUIRE(before.size() > (40 << 10));
+  // Files may grow to 20 KiB: enough for the tables, not for a checkpoint. A full disk looks like
+  // this to a program once the signal is ignored: write() fails.
+  const auto full = p.run("train --quiet --resume " + p.dir("r"), "ulimit -f 40; trap '' XFSZ;");
+  INFO(full.out << full.err);
+  CHECK(full.exit_code == 1);
+  CHECK(full.err.find("error: ") != std::string::npos);
+  CHECK(full.err.find("step_0000000012.h5") != std::string::npos);
+  CHECK(std::count(full.err.begin(), full.err.end(), '\n') == 2);  // "resuming ..." and the error
+  CHECK(read_bytes(kept) == before);
+  std::vector<std::string> files;
+  for (const auto& entry : fs::directory_iterator(p.dir("r") + "/checkpoints"))
+    files.push_back(entry.path().filename().string());
+  CHECK(files == std::vector<std::string>{"step_0000000009.h5"});
+  CHECK_FALSE(fs::exists(p.dir("r") + "/result.json"));
+  // With room again it goes on to the same end.
+  REQUIRE(p.run("train --quiet --resume " + p.dir("r")).exit_code == 0);
+  CHECK(same_weights(p.dir("whole"), p.dir("r")));
+}
+
+TEST_CASE("A table that cannot be written is an error, not a shorter table") {
+  CHECK_THROWS_AS(CsvWriter("/dev/full", "step,loss"), RunError);
 }
 
 TEST_CASE("Bad input is exit 2 with one line, and nothing is written over") {

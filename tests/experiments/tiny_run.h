@@ -19,7 +19,9 @@ struct ProgramResult {
   int exit_code = 0;
   std::string out, err;
 };
-// Runs the program with these shell words; each must be quoted as the shell needs it.
-ProgramResult run_cbwc(const TemporaryFolder& folder, const std::string& arguments);
+// Runs the program with these shell words; each must be quoted as the shell needs it. `before`:
+// commands of the same shell that come first, "ulimit -f 10;".
+ProgramResult run_cbwc(const TemporaryFolder& folder, const std::string& arguments,
+                       const std::string& before = "");
 
 }  // namespace cbwc::testing

@@ -39,10 +39,11 @@ Config tiny_config(const std::string& data, const std::vector<std::string>& extr
   return parse_config(tiny_toml(data), "tiny.toml", extra);
 }
 
-ProgramResult run_cbwc(const TemporaryFolder& folder, const std::string& arguments) {
+ProgramResult run_cbwc(const TemporaryFolder& folder, const std::string& arguments,
+                       const std::string& before) {
   const std::string out = folder.file("stdout"), err = folder.file("stderr");
-  const std::string line = std::string(CBWC_PROGRAM) + " --threads 1 " + arguments + " >" + out +
-                           " 2>" + err + " </dev/null";
+  const std::string line = before + " " + std::string(CBWC_PROGRAM) + " --threads 1 " + arguments +
+                           " >" + out + " 2>" + err + " </dev/null";
   const int status = std::system(line.c_str());
   return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), read_bytes(out),
           read_bytes(err)};

@@ -5,6 +5,8 @@
 #include "autograd/ops/elementwise.h"
 #include "core/allocator.h"
 #include "experiments/nonfinite.h"
+#include "experiments/notice_log.h"
+#include "optim/decay.h"
 #include "tests/experiments/tiny_run.h"
 #include "tests/support/catch.h"
 
@@ -67,12 +69,60 @@ TEST_CASE("P45: a partial last window is divided by what it holds") {
   CHECK_THROWS_AS(tiny_config("x", {"optim.accumulate=0"}), Error);
 }
 
+TEST_CASE("P45: the schedule counts steps, not batches") {
+  TemporaryFolder folder;
+  const Config config = tiny_config(write_tiny_data(folder), {"optim.accumulate=4"});
+  Trainer trainer(config, 1, open_data(config));
+  for (int64_t step = 0; step < 3; ++step) {
+    CHECK(trainer.step().lr == learning_rate(schedule_of(config), step));
+    CHECK(trainer.steps() == step + 1);
+  }
+  CHECK(learning_rate(schedule_of(config), 0) != learning_rate(schedule_of(config), 1));
+}
+
 TEST_CASE("P46: a window without a target is no step") {
   TokenWindow window;
   const ParameterPtr w = scalar();
   add_micro_batch(window, w, 0.0, 0);
   CHECK(window.mean_loss() == 0.0);
   CHECK(window.unit_scale() == 0.0);
+}
+
+TEST_CASE("P46, P49: what is allowed is warned of once and counted") {
+  count_notice(Notice::all_targets_ignored, 3);  // of an earlier run
+  NoticeLog log;
+  CHECK(log.fresh().empty());
+  const Tensor logits = Tensor::zeros({2, 5}, DType::f32);
+  for (int i = 0; i < 4; ++i) cross_entropy(logits, Tensor::full({2}, -100, DType::i32));
+  const auto lines = log.fresh();
+  REQUIRE(lines.size() == 1);
+  CHECK(lines[0].find("every target") != std::string::npos);
+  cross_entropy(logits, Tensor::full({2}, -100, DType::i32));
+  count_notice(Notice::masked_attention_row, 2);
+  const auto more = log.fresh();
+  REQUIRE(more.size() == 1);
+  CHECK(more[0].find("no key") != std::string::npos);
+  CHECK(log.fresh().empty());
+  CHECK(log.to_json() == nlohmann::json{{"all_targets_ignored", 5}, {"masked_attention_row", 2}});
+}
+
+TEST_CASE("P68: a tied table is one parameter, decayed once") {
+  TemporaryFolder folder;
+  const std::string data = write_tiny_data(folder);
+  for (const bool tied : {true, false}) {
+    const Config config =
+        tiny_config(data, {std::string("model.tied_head=") + (tied ? "true" : "false")});
+    Trainer trainer(config, 1, open_data(config));
+    int64_t listed = 0, tables = 0;
+    for (const DecayGroup& group : decay_groups(trainer.parameters()))
+      for (const std::string& name : group.parameters) {
+        ++listed;
+        const Shape& shape = trainer.model().parameter(name)->value().shape();
+        tables += shape == Shape{257, 16};
+      }
+    CHECK(listed == static_cast<int64_t>(trainer.parameters().parameters().size()));
+    CHECK(tables == (tied ? 1 : 2));
+  }
 }
 
 TEST_CASE("Two batches of 2 make the step of one batch of 4") {

@@ -90,6 +90,21 @@ TEST_CASE("both GELU forms (cases.md P50)") {
         Approx(-4.97677e-15).epsilon(1e-5));
 }
 
+TEST_CASE("P50: the two GELU forms are nowhere further apart than 4.73e-4, at 2.70") {
+  std::vector<double> x;
+  for (int i = -600; i <= 600; ++i) x.push_back(i * 0.01);
+  const int64_t n = static_cast<int64_t>(x.size());
+  const auto erf_form = gelu(Tensor::from(x, {n}), Gelu::erf).value().to_vector<double>();
+  const auto tanh_form = gelu(Tensor::from(x, {n}), Gelu::tanh).value().to_vector<double>();
+  double gap = 0, at = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double here = std::abs(erf_form[i] - tanh_form[i]);
+    if (here > gap) gap = here, at = std::abs(x[i]);
+  }
+  CHECK(gap == Approx(4.73e-4).epsilon(2e-3));  // three digits are published
+  CHECK(at == Approx(2.70).epsilon(1e-9));
+}
+
 TEST_CASE("activations at the edges") {
   const float inf = std::numeric_limits<float>::infinity();
   const float nan = std::numeric_limits<float>::quiet_NaN();

@@ -8,6 +8,7 @@
 #include "autograd/ops/shape.h"
 #include "autograd/ops/softmax.h"
 #include "core/allocator.h"
+#include "core/notices.h"
 #include "tests/support/catch.h"
 #include "tests/support/op_case.h"
 
@@ -155,6 +156,7 @@ TEST_CASE("q, k and v may be one value, and views") {
 
 TEST_CASE("a fully masked row gives zeros and no gradient (cases.md P49)") {
   const Setting s{.B = 2, .H = 1, .Tq = 3, .Tk = 70, .D = 4, .masked = true};
+  const int64_t before = notice_count(Notice::masked_attention_row);
   const Evaluation e =
       evaluate([s](const std::vector<Variable>& in) { return fused(s, in); },
                {sample({2, 1, 3, 4}, 1, "q", DType::f32), sample({2, 1, 70, 4}, 1, "k", DType::f32),
@@ -163,11 +165,32 @@ TEST_CASE("a fully masked row gives zeros and no gradient (cases.md P49)") {
     const Tensor part = x.slice(0, b, b + 1).contiguous();
     return difference(part, Tensor::zeros(part.shape(), part.dtype()));
   };
+  CHECK(notice_count(Notice::masked_attention_row) == before + 3);  // the second batch's queries
   CHECK(worst(e.output, 1) == 0.0);
   CHECK(worst(e.output, 0) > 0.01);
   for (const Tensor& g : e.gradients) {
     CHECK(worst(g, 1) == 0.0);
     CHECK(worst(g, 0) > 0.001);
+  }
+}
+
+TEST_CASE("P49: a row whose scores are all -inf gives zeros and no gradient") {
+  const double inf = std::numeric_limits<double>::infinity();
+  // Query 1 meets keys at -inf only: its scores are -inf without any mask.
+  const Tensor q = Tensor::from<double>({0.5, 1.0}, {1, 1, 2, 1});
+  for (const int64_t keys : {3, 70}) {
+    Tensor k = Tensor::full({1, 1, keys, 1}, -inf, DType::f64);
+    const Tensor v = sample({1, 1, keys, 1}, 1, "v");
+    const int64_t before = notice_count(Notice::masked_attention_row);
+    const Evaluation e = evaluate(
+        [&](const std::vector<Variable>& in) { return attention(Variable(q), Variable(k), in[0]); },
+        {v});
+    CHECK(notice_count(Notice::masked_attention_row) == before + 2);
+    CHECK(difference(e.output, Tensor::zeros({1, 2, 1}, DType::f64)) == 0.0);
+    CHECK(difference(e.gradients[0], Tensor::zeros(v.shape(), DType::f64)) == 0.0);
+    k.slice(2, 0, 1).fill(1.0);  // one key that is seen takes all of the weight
+    CHECK(attention(q, k, v).value().to_vector<double>()[1] == v.to_vector<double>()[0]);
+    CHECK(notice_count(Notice::masked_attention_row) == before + 2);
   }
 }
 

@@ -6,6 +6,7 @@
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/reduce.h"
 #include "core/allocator.h"
+#include "core/notices.h"
 #include "core/parallel.h"
 #include "tests/support/catch.h"
 #include "tests/support/op_case.h"
@@ -108,7 +109,9 @@ TEST_CASE("cross_entropy with every target ignored (cases.md P46)") {
   Tape tape;
   TapeScope scope(&tape);
   const Variable z = tape.leaf(sample({3, 4}, 1, "z", DType::f32), true);
+  const int64_t before = notice_count(Notice::all_targets_ignored);
   const CrossEntropyResult r = cross_entropy(z, targets);
+  CHECK(notice_count(Notice::all_targets_ignored) == before + 1);
   CHECK(r.count == 0);
   CHECK(r.loss_sum.value().item() == 0.0);
   tape.backward(r.loss_sum);
@@ -116,7 +119,9 @@ TEST_CASE("cross_entropy with every target ignored (cases.md P46)") {
 }
 
 TEST_CASE("cross_entropy counts the targets that are not ignored") {
+  const int64_t before = notice_count(Notice::all_targets_ignored);
   CHECK(cross_entropy(sample({3, 4}, 1, "z"), Tensor::from<int32_t>({1, -100, 2}, {3})).count == 2);
+  CHECK(notice_count(Notice::all_targets_ignored) == before);
 }
 
 TEST_CASE("cross_entropy of large logits (cases.md P47)") {

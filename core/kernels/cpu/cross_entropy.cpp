@@ -2,13 +2,12 @@
 
 #include <algorithm>
 
+#include "core/kernels/cpu/rows.h"
 #include "core/kernels/cpu/vector_math.h"
 #include "core/parallel.h"
 
 namespace cbwc::cpu {
 namespace {
-int64_t row_grain(int64_t cols) { return std::max<int64_t>(1, 16384 / std::max<int64_t>(1, cols)); }
-
 template <class T>
 T log_sum_exp(const T* z, int64_t cols) {
   const T m = largest(z, cols);
@@ -42,7 +41,7 @@ void cross_entropy_forward(const CrossEntropyForward<T, I>& a) {
       a.lse[r] = 0;
       a.loss[r] = 0;
       if (a.targets[r] == a.ignore_index) continue;
-      const T* z = a.logits + r * a.cols;
+      const T* z = a.logits + row_offset(r, a.cols);
       a.lse[r] = log_sum_exp(z, a.cols);
       // Differences first: with logits of 1000 the terms cancel.
       const double lse = a.lse[r], s = a.label_smoothing;
@@ -60,8 +59,8 @@ void cross_entropy_backward(const CrossEntropyBackward<T, I>& a) {
   const T peak = static_cast<T>(a.dloss * (1 - a.label_smoothing));
   parallel_for(a.rows, row_grain(a.cols), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
-      const T* z = a.logits + r * a.cols;
-      T* dz = a.dlogits + r * a.cols;
+      const T* z = a.logits + row_offset(r, a.cols);
+      T* dz = a.dlogits + row_offset(r, a.cols);
       if (a.targets[r] == a.ignore_index) {
         std::fill(dz, dz + a.cols, T(0));
         continue;

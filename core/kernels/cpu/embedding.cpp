@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/kernels/cpu/rows.h"
 #include "core/parallel.h"
 
 namespace cbwc::cpu {
 namespace {
-int64_t row_grain(int64_t cols) { return std::max<int64_t>(1, 16384 / std::max<int64_t>(1, cols)); }
-
 template <class T>
 T row_mean(const T* x, int64_t cols) {
   double sum = 0;
@@ -23,8 +22,8 @@ template <class T, class I>
 void embedding_forward(const EmbeddingForward<T, I>& a) {
   parallel_for(a.rows, row_grain(a.cols), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
-      const T* row = a.table + static_cast<int64_t>(a.ids[r]) * a.cols;
-      T* y = a.y + r * a.cols;
+      const T* row = a.table + row_offset(a.ids[r], a.cols);
+      T* y = a.y + row_offset(r, a.cols);
       const T mean = a.centered ? row_mean(row, a.cols) : T(0);
 #pragma omp simd
       for (int64_t j = 0; j < a.cols; ++j) y[j] = row[j] - mean;
@@ -44,13 +43,13 @@ void embedding_backward(const EmbeddingBackward<T, I>& a) {
   if (a.centered)
     parallel_for(a.rows, row_grain(a.cols), [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r)
-        means[static_cast<size_t>(r)] = row_mean(a.dy + r * a.cols, a.cols);
+        means[static_cast<size_t>(r)] = row_mean(a.dy + row_offset(r, a.cols), a.cols);
     });
   constexpr int64_t kColumns = 64;
   parallel_for(a.cols, kColumns, [&](int64_t begin, int64_t end) {
     for (int64_t r = 0; r < a.rows; ++r) {
-      T* to = a.dtable + static_cast<int64_t>(a.ids[r]) * a.cols;
-      const T* dy = a.dy + r * a.cols;
+      T* to = a.dtable + row_offset(a.ids[r], a.cols);
+      const T* dy = a.dy + row_offset(r, a.cols);
       const T mean = means[static_cast<size_t>(r)];
 #pragma omp simd
       for (int64_t j = begin; j < end; ++j) to[j] += dy[j] - mean;

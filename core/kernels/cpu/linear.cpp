@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/kernels/cpu/rows.h"
 #include "core/parallel.h"
 
 namespace cbwc::cpu {
@@ -10,7 +11,8 @@ template <class T>
 void fill_rows(T* y, const T* bias, int64_t rows, int64_t cols) {
   parallel_for(rows, std::max<int64_t>(1, (1 << 15) / std::max<int64_t>(cols, 1)),
                [&](int64_t begin, int64_t end) {
-                 for (int64_t r = begin; r < end; ++r) std::copy(bias, bias + cols, y + r * cols);
+                 for (int64_t r = begin; r < end; ++r)
+                   std::copy(bias, bias + cols, y + row_offset(r, cols));
                });
 }
 
@@ -20,7 +22,7 @@ void column_sums(const T* dy, T* db, bool accumulate, int64_t rows, int64_t cols
   parallel_for(cols, kBlock, [&](int64_t begin, int64_t end) {
     T sum[kBlock] = {};
     for (int64_t r = 0; r < rows; ++r) {
-      const T* row = dy + r * cols + begin;
+      const T* row = dy + row_offset(r, cols) + begin;
 #pragma omp simd
       for (int64_t i = 0; i < end - begin; ++i) sum[i] += row[i];
     }

@@ -2,13 +2,12 @@
 
 #include <algorithm>
 
+#include "core/kernels/cpu/rows.h"
 #include "core/kernels/cpu/vector_math.h"
 #include "core/parallel.h"
 
 namespace cbwc::cpu {
 namespace {
-int64_t row_grain(int64_t cols) { return std::max<int64_t>(1, 16384 / std::max<int64_t>(1, cols)); }
-
 // y = exp(x - max) / sum
 template <class T>
 void forward_row(const T* x, T* y, int64_t cols) {
@@ -48,15 +47,18 @@ void backward_row(const T* dy, const T* y, T* dx, int64_t cols) {
 template <class T>
 void softmax_forward(const SoftmaxForward<T>& a) {
   parallel_for(a.rows, row_grain(a.cols), [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; ++r) forward_row(a.x + r * a.cols, a.y + r * a.cols, a.cols);
+    for (int64_t r = begin; r < end; ++r)
+      forward_row(a.x + row_offset(r, a.cols), a.y + row_offset(r, a.cols), a.cols);
   });
 }
 
 template <class T>
 void softmax_backward(const SoftmaxBackward<T>& a) {
   parallel_for(a.rows, row_grain(a.cols), [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; ++r)
-      backward_row(a.dy + r * a.cols, a.y + r * a.cols, a.dx + r * a.cols, a.cols);
+    for (int64_t r = begin; r < end; ++r) {
+      const int64_t at = row_offset(r, a.cols);
+      backward_row(a.dy + at, a.y + at, a.dx + at, a.cols);
+    }
   });
 }
 
