@@ -12,6 +12,54 @@
 namespace cbwc::cpu {
 namespace {
 
+// c (rows, kBlock) = a (rows, D) b, b a transposed block of keys or values, (D, kBlock)
+template <class T>
+void times_block(const T* a, int64_t rows, int64_t D, const T* b, T* c) {
+  small_gemm<T>({.m = rows,
+                 .n = kBlock,
+                 .k = D,
+                 .a = a,
+                 .a_row = D,
+                 .a_col = 1,
+                 .b = b,
+                 .ldb = kBlock,
+                 .c = c,
+                 .ldc = kBlock,
+                 .add = false});
+}
+
+// c (m, D) += w b: w, a block of weights with rows of kBlock, is (m, k), and b (k, D)
+template <class T>
+void add_mixed(const T* w, int64_t m, int64_t k, const T* b, int64_t D, T* c) {
+  small_gemm<T>({.m = m,
+                 .n = D,
+                 .k = k,
+                 .a = w,
+                 .a_row = kBlock,
+                 .a_col = 1,
+                 .b = b,
+                 .ldb = D,
+                 .c = c,
+                 .ldc = D,
+                 .add = true});
+}
+
+// The same with w stored as (k, m).
+template <class T>
+void add_mixed_transposed(const T* w, int64_t m, int64_t k, const T* b, int64_t D, T* c) {
+  small_gemm<T>({.m = m,
+                 .n = D,
+                 .k = k,
+                 .a = w,
+                 .a_row = 1,
+                 .a_col = kBlock,
+                 .b = b,
+                 .ldb = D,
+                 .c = c,
+                 .ldc = D,
+                 .add = true});
+}
+
 // ---- forward ----
 
 template <class T>
@@ -51,29 +99,9 @@ class ForwardTask {
     for (int64_t k0 = 0; k0 < s_.Tk; k0 += kBlock) {
       const int64_t n = head_.seen(q0 + rows - 1, k0);  // the last row sees the most
       if (n == 0) break;
-      small_gemm<T>({.m = rows,
-                     .n = kBlock,
-                     .k = D,
-                     .a = q_,
-                     .a_row = D,
-                     .a_col = 1,
-                     .b = kt_ + k0 * D,
-                     .ldb = kBlock,
-                     .c = p_,
-                     .ldc = kBlock,
-                     .add = false});
+      times_block(q_, rows, D, kt_ + k0 * D, p_);
       for (int64_t i = 0; i < rows; ++i) update_row(i, q0 + i, k0);
-      small_gemm<T>({.m = rows,
-                     .n = D,
-                     .k = n,
-                     .a = p_,
-                     .a_row = kBlock,
-                     .a_col = 1,
-                     .b = v_ + k0 * D,
-                     .ldb = D,
-                     .c = o_,
-                     .ldc = D,
-                     .add = true});
+      add_mixed(p_, rows, n, v_ + k0 * D, D, o_);
     }
     for (int64_t i = 0; i < rows; ++i) finish_row(i, q0 + i);
   }
@@ -200,62 +228,12 @@ class BackwardTask {
   void pair(int64_t q0, int64_t rows, int64_t k0, int64_t n) {
     const int64_t D = s_.D;
     const T *q = q_ + q0 * D, *dout = do_ + q0 * D;
-    small_gemm<T>({.m = rows,
-                   .n = kBlock,
-                   .k = D,
-                   .a = q,
-                   .a_row = D,
-                   .a_col = 1,
-                   .b = kt_ + k0 * D,
-                   .ldb = kBlock,
-                   .c = p_,
-                   .ldc = kBlock,
-                   .add = false});
-    small_gemm<T>({.m = rows,
-                   .n = kBlock,
-                   .k = D,
-                   .a = dout,
-                   .a_row = D,
-                   .a_col = 1,
-                   .b = vt_ + k0 * D,
-                   .ldb = kBlock,
-                   .c = ds_,
-                   .ldc = kBlock,
-                   .add = false});
+    times_block(q, rows, D, kt_ + k0 * D, p_);
+    times_block(dout, rows, D, vt_ + k0 * D, ds_);
     for (int64_t i = 0; i < rows; ++i) row(i, q0 + i, k0);
-    small_gemm<T>({.m = n,
-                   .n = D,
-                   .k = rows,
-                   .a = p_,
-                   .a_row = 1,
-                   .a_col = kBlock,
-                   .b = dout,
-                   .ldb = D,
-                   .c = dv_,
-                   .ldc = D,
-                   .add = true});
-    small_gemm<T>({.m = n,
-                   .n = D,
-                   .k = rows,
-                   .a = ds_,
-                   .a_row = 1,
-                   .a_col = kBlock,
-                   .b = q,
-                   .ldb = D,
-                   .c = dk_,
-                   .ldc = D,
-                   .add = true});
-    small_gemm<T>({.m = rows,
-                   .n = D,
-                   .k = n,
-                   .a = ds_,
-                   .a_row = kBlock,
-                   .a_col = 1,
-                   .b = k_ + k0 * D,
-                   .ldb = D,
-                   .c = dq_ + q0 * D,
-                   .ldc = D,
-                   .add = true});
+    add_mixed_transposed(p_, n, rows, dout, D, dv_);
+    add_mixed_transposed(ds_, n, rows, q, D, dk_);
+    add_mixed(ds_, rows, n, k_ + k0 * D, D, dq_ + q0 * D);
   }
 
   // p_: products Q K^T -> P M; ds_: products dO V^T -> dS
