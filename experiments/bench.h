@@ -85,7 +85,7 @@ struct InferRow {
 };
 struct InferBench {
   std::string model, dtype, note;
-  int64_t norms = 0;           // in the model
+  int64_t norms = 0;           // that became RMSNorms
   double fold_difference = 0;  // folded against LayerNorm: largest difference / largest logit
   std::vector<NormCallRow> calls;
   std::vector<InferRow> rows;

@@ -5,12 +5,13 @@
 #include <memory>
 #include <set>
 
-#include "autograd/ops/reduce.h"
 #include "core/allocator.h"
 #include "core/rng.h"
 #include "experiments/bench.h"
+#include "experiments/model_graph.h"
 #include "experiments/model_setup.h"
 #include "layers/compare.h"
+#include "layers/folding.h"
 
 namespace cbwc {
 namespace {
@@ -56,21 +57,23 @@ std::vector<InferShape> shapes_of(const Config& config, const InferBenchOptions&
   return shapes;
 }
 
-// The same numbers in all three. Folded: the stored writers are centred once, as the fold does, and
-// a tied head gets back the mean that each of its rows has lost.
-std::vector<Arm> build_arms(GptConfig config) {
+// Returns how many norms became RMSNorms.
+int64_t fold(Gpt& model) {
+  const FoldPlan plan = plan_fold(detect(record_graph(model, false)), {});
+  CBWC_CHECK(!plan.empty(), "bench infer: no LayerNorm of this model folds (cbwc detect says why)");
+  apply_fold(model, plan);
+  return static_cast<int64_t>(plan.norms.size());
+}
+
+// The same numbers in all three.
+std::vector<Arm> build_arms(GptConfig config, int64_t& norms) {
   std::vector<Arm> arms;
-  for (const auto& [name, norm] :
-       {std::pair{"layernorm", Norm::layernorm}, std::pair{"folded", Norm::cbwc_projected},
-        std::pair{"none", Norm::none}}) {
+  for (const char* name : {"layernorm", "folded", "none"}) {
     const size_t before = live();
-    config.norm = norm;
+    config.norm = name == std::string("none") ? Norm::none : Norm::layernorm;
     Arm arm{name, std::make_unique<Gpt>(config, 1)};
     randomize_norms(*arm.model, 2);
-    arm.model->project_parameters();
-    auto* head = dynamic_cast<TiedLinear*>(arm.model->find("head"));
-    if (norm == Norm::cbwc_projected && head != nullptr)
-      head->correct_rank_one(mean(arms[0].model->parameter("wte.weight")->value(), {-1}).value());
+    if (arm.name == "folded") norms = fold(*arm.model);
     arm.own = live() - before;
     arms.push_back(std::move(arm));
   }
@@ -179,8 +182,6 @@ double share_of_ceiling(const PairedRatio& speedup, const PairedRatio& ceiling) 
 }
 
 InferBench bench_infer(const Config& config, const InferBenchOptions& options) {
-  CBWC_CHECK(config.model.placement == "pre",
-             "bench infer: only pre-norm models fold, model.placement is ", config.model.placement);
   const std::vector<InferShape> shapes = shapes_of(config, options);
   GptConfig gpt = gpt_config(config, random_data(config, 1, 1).vocab);
   int64_t longest = 0;
@@ -188,13 +189,12 @@ InferBench bench_infer(const Config& config, const InferBenchOptions& options) {
   InferBench bench;
   bench.model = config.run.name;
   bench.dtype = config.model.dtype;
-  bench.norms = 2 * gpt.layers + 1;
   bench.note = "random weights, random tokens";
   if (longest > gpt.context)
     bench.note += fmt::format("; positions for {} tokens, the config has {}", longest, gpt.context);
   gpt.context = std::max(gpt.context, longest);
+  std::vector<Arm> arms = build_arms(gpt, bench.norms);
   bench.calls = norm_calls(shapes, config);
-  std::vector<Arm> arms = build_arms(gpt);
   GemmFloor floor(gpt.dtype);
   for (const InferShape& shape : shapes)
     for (InferRow& row : measure(arms, shape, options, floor, bench.fold_difference))

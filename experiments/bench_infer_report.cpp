@@ -59,7 +59,7 @@ nlohmann::json row_json(const InferBench& bench, const InferRow& r) {
 
 std::string calls_table(const InferBench& bench) {
   std::string out = fmt::format(
-      "one norm call ({} in the model)\n{:>12} {:<10} {:>10} {:>9} {:>9} "
+      "one norm call ({} norms were folded)\n{:>12} {:<10} {:>10} {:>9} {:>9} "
       "{:>7}  {}\n",
       bench.norms, "rows x cols", "norm", "median ms", "p10", "p90", "GB/s",
       "LayerNorm's time over it [95 %]");

@@ -1,19 +1,8 @@
 #include "experiments/nonfinite.h"
 
-#include <cmath>
+#include "layers/compare.h"
 
 namespace cbwc {
-
-bool all_finite(const Tensor& x) {
-  if (!x.defined() || !is_float(x.dtype())) return true;
-  const Tensor flat = x.contiguous();
-  return dispatch_float(x.dtype(), "all_finite", [&](auto zero) {
-    const auto* values = flat.data<decltype(zero)>();
-    for (int64_t i = 0; i < flat.numel(); ++i)
-      if (!std::isfinite(values[i])) return false;
-    return true;
-  });
-}
 
 std::string find_nonfinite(Gpt& model, const std::vector<Batch>& window, Rng rng) {
   for (const ParameterPtr& p : model.parameters())

@@ -10,8 +10,6 @@
 
 namespace cbwc {
 
-bool all_finite(const Tensor& x);  // true for integers
-
 // Runs the window again from the same random state and names the first module and op whose output,
 // or on the way back whose gradient, is not finite, e.g. "blocks.1.mlp (gelu, forward)". Overwrites
 // the gradients and leaves them cleared.

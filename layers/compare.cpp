@@ -50,6 +50,16 @@ Difference relative_difference(const NamedTensors& a, const NamedTensors& b) {
   return out;
 }
 
+bool all_finite(const Tensor& x) {
+  if (!x.defined() || !is_float(x.dtype())) return true;
+  const Tensor flat = x.contiguous();
+  return dispatch_float(x.dtype(), "all_finite", [&](auto zero) {
+    using T = decltype(zero);
+    const T* values = flat.data<T>();
+    return std::all_of(values, values + flat.numel(), [](T v) { return std::isfinite(v); });
+  });
+}
+
 NamedTensors gradients(const Module& model) {
   NamedTensors out;
   for (const ParameterPtr& p : model.parameters()) {

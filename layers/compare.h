@@ -15,6 +15,8 @@ struct Difference {
 Difference relative_difference(const NamedTensors& a, const NamedTensors& b);
 double relative_difference(const Tensor& a, const Tensor& b, double floor = 0);  // max|a| >= floor
 
+bool all_finite(const Tensor& x);  // true for integers and for no tensor
+
 NamedTensors gradients(const Module& model);  // of the parameters that have one
 
 }  // namespace cbwc

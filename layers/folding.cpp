@@ -7,6 +7,7 @@
 
 #include "core/parallel.h"
 #include "layers/choices.h"
+#include "layers/compare.h"
 #include "layers/folding_numbers.h"
 #include "layers/layer_norm.h"
 #include "layers/tied_linear.h"

@@ -163,13 +163,4 @@ void add_product(const Tensor& w, const Tensor& beta, Tensor& b) {
   b.copy_from(Tensor::from(sum, b.shape()));
 }
 
-bool all_finite(const Tensor& tensor) {
-  const Tensor t = tensor.contiguous();
-  return dispatch_float(t.dtype(), "fold", [&](auto zero) {
-    using T = decltype(zero);
-    const T* x = t.data<T>();
-    return std::all_of(x, x + t.numel(), [](T v) { return std::isfinite(v); });
-  });
-}
-
 }  // namespace cbwc

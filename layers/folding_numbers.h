@@ -22,6 +22,5 @@ void centre_group(const std::vector<CentredLanes>& group);
 Tensor row_means(const Tensor& table);                             // (V, C) -> (V)
 void scale_columns(Tensor& weight, const Tensor& gamma);           // W diag(gamma)
 void add_product(const Tensor& w, const Tensor& beta, Tensor& b);  // b + W beta
-bool all_finite(const Tensor& tensor);
 
 }  // namespace cbwc
