@@ -253,7 +253,10 @@ FoldPlan plan_fold(const Detection& detection, const FoldOptions& options) {
     else
       plan.centre.push_back(c);
   }
-  plan.ties = detection.ties;
+  for (const Tie& tie : detection.ties) {
+    const auto is_tied = [&](const CentredParameter& c) { return c.parameter == tie.parameter; };
+    if (std::any_of(centre.begin(), centre.end(), is_tied)) plan.ties.push_back(tie);
+  }
   std::set<std::string> once;
   const auto again = [&](const std::string& name) { return !once.insert(name).second; };
   plan.auxiliary.erase(std::remove_if(plan.auxiliary.begin(), plan.auxiliary.end(), again),

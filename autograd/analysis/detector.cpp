@@ -288,7 +288,8 @@ void Detector::propose_auxiliary() {
 }
 
 void Detector::list_parts(const std::set<int>& leaves, std::vector<CentredParameter>& out) const {
-  int groups = 0;
+  int groups = 0;  // both lists may be put together: their numbers differ
+  for (const CentredParameter& c : result_.centre) groups = std::max(groups, c.together);
   for (int l : leaves) {
     int most = 0;
     for (CentredParameter part : leaves_[l].parts) {

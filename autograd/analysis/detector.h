@@ -19,9 +19,9 @@ struct DetectedNorm {
   std::string blocking;                // module of the node that blocks; empty when foldable
   std::vector<std::string> leaves;     // parameters to centre for it, sorted
   std::vector<std::string> auxiliary;  // modules after which a P would be inserted
-  bool carried = false;                // foldable only because removed means are carried
   std::vector<int> nodes;              // in the graph
   double eps = 0;
+  bool carried = false;  // foldable only because removed means are carried
 };
 
 // One parameter to centre, along an axis: of the indices [start, end) every consecutive `block`.
@@ -65,7 +65,7 @@ struct Detection {
   std::vector<CentredParameter> centre_auxiliary;  // more, when the auxiliary centrings are used
   std::vector<AuxiliaryCentring> auxiliary;
   CarriedMeans carried;               // empty unless asked for
-  std::vector<Tie> ties;              // of parameters in `centre`
+  std::vector<Tie> ties;              // of parameters in `centre` and `centre_auxiliary`
   std::vector<bool> zero_mean_nodes;  // per graph node: in some foldable norm's zero-mean graph
   double elapsed_ms = 0;              // the analysis alone
 

@@ -51,6 +51,7 @@ std::optional<Leaf> scaled_leaf(const Graph& g, int value, const Lane& lane) {
   if (mul < 0 || g.nodes[mul].op != "mul") return std::nullopt;
   const Shape& shape = g.values[value].shape;
   if (lane.axis != static_cast<int>(shape.size()) - 1) return std::nullopt;
+  if (lane.start != 0 || lane.end != shape.back()) return std::nullopt;  // scaled as one, or not
   for (int i = 0; i < 2; ++i) {
     const int gain = g.nodes[mul].inputs[i], x = g.nodes[mul].inputs[1 - i];
     if (!is_parameter(g, gain) || g.values[gain].shape != Shape{shape.back()} ||

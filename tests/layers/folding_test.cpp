@@ -308,13 +308,16 @@ TEST_CASE("plan_fold takes auxiliary centrings only when asked") {
   found.centre = {centre("x", {2, 3}, 0)};
   found.centre_auxiliary = {centre("y", {2, 3}, 0)};
   found.auxiliary = {{"first", -1, {}, 1}};
+  found.ties = {{found.centre_auxiliary[0].parameter, "head"}};  // settled only with its table
   const FoldPlan plain = plan_fold(found, {});
   CHECK(plain.norms == std::vector<std::string>{"a"});
   CHECK(plain.centre.size() == 1);
   CHECK(plain.auxiliary.empty());
+  CHECK(plain.ties.empty());
   const FoldPlan more = plan_fold(found, {HeadTie::rank_one, true});
   CHECK(more.norms == std::vector<std::string>{"a", "b"});
   CHECK(more.centre.size() == 2);
+  CHECK(more.ties.size() == 1);
   CHECK(more.auxiliary == std::vector<std::string>{"first"});
   CHECK(plan_fold(Detection(), {}).empty());
 }
