@@ -63,6 +63,13 @@ void* chain_thread(void* argument) {
   return nullptr;
 }
 
+// The address sanitizer holds freed blocks back for a while, to find who still uses them.
+#ifdef __SANITIZE_ADDRESS__
+constexpr bool kKeepsFreedBlocks = true;
+#else
+constexpr bool kKeepsFreedBlocks = false;
+#endif
+
 int64_t resident_pages() {
   std::ifstream file("/proc/self/statm");
   int64_t total = 0, resident = 0;
@@ -148,7 +155,8 @@ TEST_CASE("P41: no history is kept from step to step") {
   }
   CHECK(total == 250.0 * 1000);
   CHECK(memory_stats(Device::cpu).live == live);
-  CHECK(resident_pages() - resident < 256);  // 1 MiB; keeping the history would take 24 MB
+  // 1 MiB; keeping the history would take 24 MB.
+  if (!kKeepsFreedBlocks) CHECK(resident_pages() - resident < 256);
 }
 
 TEST_CASE("P42: gradients accumulate, are cleared, and a freed tape refuses") {
