@@ -30,6 +30,7 @@ class Folding {
                  module->describe(), ") cannot be centred at run time");
       auxiliary_.push_back(module);
     }
+    find_carried();
     find_groups();
     find_ties();
     find_affine();
@@ -37,9 +38,13 @@ class Folding {
 
   void apply() {
     settle_ties();
+    for (const CentredLanes& c : carrying_) means_.push_back(means_along(c));
     for (const auto& group : groups_) centre_group(group);
     for (const ParameterPtr& gain : scales_) gain->mutate().fill(1.0);
+    for (size_t i = 0; i < carrying_.size(); ++i) append_along(carrying_[i], means_[i]);
     for (Module* module : auxiliary_) module->centre_output();
+    for (Module* module : split_) module->split_output();
+    for (Module* module : restored_) module->restore_input();
     for (LayerNorm* norm : norms_) norm->become_rms_norm();
     for (const Affine& affine : affine_) fold_affine(affine);
   }
@@ -75,6 +80,28 @@ class Folding {
       CBWC_CHECK(norm != nullptr && !norm->is_rms_norm(), "fold: '", name,
                  "' is not a LayerNorm: ", module->describe());
       norms_.push_back(norm);
+    }
+  }
+
+  void find_carried() {
+    for (const std::string& name : plan_.carried.projected) {
+      split_.push_back(find(name));
+      CBWC_CHECK(split_.back()->can_split_output(), "fold: the mean of '", name, "' (",
+                 split_.back()->describe(), ") cannot be carried");
+    }
+    for (const std::string& name : plan_.carried.readers) {
+      restored_.push_back(find(name));
+      CBWC_CHECK(restored_.back()->can_restore_input(), "fold: the carried mean cannot be added ",
+                 "back in front of '", name, "' (", restored_.back()->describe(), ")");
+    }
+    for (const CentredParameter& c : plan_.centre) {
+      if (!c.carries_mean) continue;
+      carrying_.push_back({parameter(c.parameter), c.lane, nullptr});
+      const bool tied = std::any_of(plan_.ties.begin(), plan_.ties.end(),
+                                    [&](const Tie& t) { return t.parameter == c.parameter; });
+      CBWC_CHECK(is_whole(c.lane, carrying_.back().parameter->value().shape()) && !tied &&
+                     c.scale.empty() && c.together == 0,
+                 "fold: the mean of '", c.parameter, "' cannot be carried in a channel of its own");
     }
   }
 
@@ -199,7 +226,9 @@ class Folding {
   const FoldPlan& plan_;
   std::map<std::string, ParameterPtr> parameters_;
   std::vector<LayerNorm*> norms_;
-  std::vector<Module*> auxiliary_;
+  std::vector<Module*> auxiliary_, split_, restored_;
+  std::vector<CentredLanes> carrying_;  // whole axes
+  std::vector<Tensor> means_;           // of each
   std::vector<std::vector<CentredLanes>> groups_;
   std::vector<ParameterPtr> scales_;
   std::vector<TiedPair> ties_;
@@ -257,6 +286,7 @@ FoldPlan plan_fold(const Detection& detection, const FoldOptions& options) {
     const auto is_tied = [&](const CentredParameter& c) { return c.parameter == tie.parameter; };
     if (std::any_of(centre.begin(), centre.end(), is_tied)) plan.ties.push_back(tie);
   }
+  plan.carried = detection.carried;
   std::set<std::string> once;
   const auto again = [&](const std::string& name) { return !once.insert(name).second; };
   plan.auxiliary.erase(std::remove_if(plan.auxiliary.begin(), plan.auxiliary.end(), again),

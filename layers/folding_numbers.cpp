@@ -118,6 +118,28 @@ void centre_group(const std::vector<CentredLanes>& group) {
   for (const CentredLanes& c : group) Elements(c).subtract_means(c.lane.start, sums, count);
 }
 
+Tensor means_along(const CentredLanes& lanes) {
+  std::vector<double> sums;
+  Elements(lanes).add(0, sums);
+  for (double& s : sums) s /= static_cast<double>(lanes.lane.block);
+  const Tensor& value = lanes.parameter->value();
+  Shape shape = value.shape();
+  shape[static_cast<size_t>(lanes.lane.axis)] = 1;
+  return Tensor::from(sums, shape).to(value.dtype());
+}
+
+void append_along(const CentredLanes& lanes, const Tensor& means) {
+  const Tensor value = lanes.parameter->value();
+  const int axis = lanes.lane.axis;
+  const int64_t n = value.size(axis);
+  Shape shape = value.shape();
+  ++shape[static_cast<size_t>(axis)];
+  Tensor longer = Tensor::empty(shape, value.dtype(), value.device());
+  longer.slice(axis, 0, n).copy_from(value);
+  longer.slice(axis, n, n + 1).copy_from(means);
+  lanes.parameter->mutate() = longer;
+}
+
 Tensor row_means(const Tensor& table) {
   const Tensor t = table.contiguous();
   std::vector<double> sums(static_cast<size_t>(t.size(0)), 0.0);

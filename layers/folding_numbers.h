@@ -19,6 +19,10 @@ struct CentredLanes {
 // One entry: each of its groups minus its mean. More: their rows stacked are one group.
 void centre_group(const std::vector<CentredLanes>& group);
 
+// Of a lane that is a whole axis: the groups' means (extent 1 along it), and the parameter with
+// them as one more element at its end.
+Tensor means_along(const CentredLanes& lanes);
+void append_along(const CentredLanes& lanes, const Tensor& means);
 Tensor row_means(const Tensor& table);                             // (V, C) -> (V)
 void scale_columns(Tensor& weight, const Tensor& gamma);           // W diag(gamma)
 void add_product(const Tensor& w, const Tensor& beta, Tensor& b);  // b + W beta

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "autograd/ops/linear.h"
+#include "layers/carried_mean.h"
 #include "layers/centered_linear.h"
 
 namespace cbwc {
@@ -22,7 +23,7 @@ std::string Linear::describe() const {
 
 Variable Linear::forward(const Variable& x) {
   const ScopeGuard scope(name());
-  return linear(x, effective_weight(), effective_bias());
+  return linear(restore_input_ ? with_mean(x) : x, effective_weight(), effective_bias());
 }
 
 std::unique_ptr<Linear> make_linear(bool centered, Module* parent, const std::string& name,

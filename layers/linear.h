@@ -13,6 +13,8 @@ class Linear : public Module {
          const Init& init);
   std::string describe() const override;
   Variable forward(const Variable& x);
+  bool restore_input() override { return restore_input_ = true; }
+  bool can_restore_input() const override { return true; }
   const ParameterPtr& weight() const { return weight_; }
   const ParameterPtr& bias() const { return bias_; }  // null without
 
@@ -20,6 +22,9 @@ class Linear : public Module {
   virtual Variable effective_weight() { return use(weight_); }
   virtual Variable effective_bias() { return bias_ ? use(bias_) : Variable(); }
   ParameterPtr weight_, bias_;
+
+ private:
+  bool restore_input_ = false;
 };
 
 // A writer of the residual stream: CenteredLinear when `centered`, else Linear.

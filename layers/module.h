@@ -38,6 +38,12 @@ class Module {
   // can_centre_output() says without changing anything.
   virtual bool centre_output() { return false; }
   virtual bool can_centre_output() const { return false; }
+  // A folded model's carried means (layers/carried_mean.h). From now on the module returns its
+  // output split into [P y | mean]; or takes such a stream and adds the mean back first.
+  virtual bool split_output() { return false; }
+  virtual bool can_split_output() const { return false; }
+  virtual bool restore_input() { return false; }
+  virtual bool can_restore_input() const { return false; }
 
   // Distinct parameters in tree order: a tied one appears once, under its owner's name.
   std::vector<ParameterPtr> parameters() const;

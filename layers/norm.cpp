@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "autograd/ops/center.h"
+#include "layers/carried_mean.h"
 #include "layers/choices.h"
 #include "layers/layer_norm.h"
 #include "layers/rms_norm.h"
@@ -70,7 +71,8 @@ Variable NormLayer::forward(const Variable& x, const Context& context) {
   if (context.statistics != nullptr) {
     context.statistics->norms.push_back(measure(x.value(), gamma_, path()));
   }
-  const Variable y = apply(x);
+  const Variable y = apply(gamma_ == nullptr ? x : without_mean(x, gamma_->value().numel()));
+  if (split_output_) return split_mean(y);
   return centre_output_ ? center(y, -1) : y;
 }
 

@@ -25,6 +25,8 @@ class NormLayer : public Module {
   Variable forward(const Variable& x, const Context& context);
   bool centre_output() override { return centre_output_ = true; }  // P after gain and bias
   bool can_centre_output() const override { return true; }
+  bool split_output() override { return split_output_ = true; }
+  bool can_split_output() const override { return true; }
   const ParameterPtr& gamma() const { return gamma_; }  // null for none
   const ParameterPtr& beta() const { return beta_; }    // null without bias
 
@@ -35,7 +37,7 @@ class NormLayer : public Module {
   ParameterPtr gamma_, beta_;
 
  private:
-  bool centre_output_ = false;
+  bool centre_output_ = false, split_output_ = false;
 };
 
 // The same eps, gain and bias for every arm.
