@@ -40,10 +40,10 @@ struct FoldPlan {
   std::vector<std::string> norms;  // modules that become RMSNorm
   std::vector<CentredParameter> centre;
   std::vector<std::string> auxiliary;  // modules whose output is centred at run time
-  CarriedMeans carried;
   std::vector<Tie> ties;
   HeadTie tied = HeadTie::rank_one;
-  std::vector<AffineFold> affine;
+  std::vector<AffineFold> affine = {};
+  CarriedMeans carried = {};
   bool empty() const { return norms.empty(); }
   std::vector<std::string> changed_parameters() const;  // whose optimiser moments are void; sorted
 };
