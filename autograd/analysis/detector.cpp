@@ -41,6 +41,9 @@ class Detector {
     std::vector<int> demands;
   };
   int demand(int value, const Lane& lane);
+  void settle();
+  void serve_readers();
+  void demand_streams(Norm& norm) const;
   void analyse();
   void find_norms();
   void expand(int d);
@@ -66,6 +69,7 @@ class Detector {
   Waves waves_;
   std::map<std::pair<int, Lane>, int> demand_of_;
   std::vector<int> open_demands_;
+  size_t settled_ = 0;
   std::map<std::pair<std::string, std::string>, std::vector<int>> calls_;  // nodes by module and op
   std::set<int> centre_, centre_auxiliary_;                                // leaves
   Detection result_;
@@ -315,17 +319,48 @@ void Detector::find_ties() {
   for (const auto& [parameter, head] : found) result_.ties.push_back({parameter, head});
 }
 
+// Answers every open demand and follows the shifts of the leaves that came of it.
+void Detector::settle() {
+  for (; settled_ < open_demands_.size(); ++settled_) expand(open_demands_[settled_]);
+  while (leaf_waves_.size() < leaves_.size()) {
+    std::vector<int> started;
+    for (const Leaf::Source& s : leaves_[leaf_waves_.size()].sources) {
+      started.push_back(waves_.start(s.value, s.lane, s.skip));
+    }
+    leaf_waves_.push_back(std::move(started));
+  }
+  waves_.send();
+}
+
+// A stream whose mean is added back somewhere must be zero-mean as a whole there, its mean beside
+// it; and who sees it with the mean put back cannot take it for zero-mean.
+void Detector::serve_readers() {
+  Waves::Servings all;
+  for (size_t before = 1; before != all.size();) {
+    before = all.size();
+    for (const std::vector<int>& waves : leaf_waves_) all.merge(waves_.served(waves));
+    for (const auto& [value, node] : all) {
+      demand(value, whole_axis(graph_.values[value].shape, -1));
+    }
+    settle();
+    if (all.empty()) return;
+  }
+  for (Demand& d : demands_) {
+    const int producer = graph_.values[d.value].producer;
+    for (int child : d.children) {
+      if (all.count({demands_[child].value, producer}) == 0) continue;
+      d.fails = true;
+      d.node = producer;
+      d.reason = "gets the carried mean back";
+    }
+  }
+}
+
 void Detector::analyse() {
   result_.zero_mean_nodes.assign(graph_.nodes.size(), false);
   find_norms();
-  for (size_t i = 0; i < open_demands_.size(); ++i) expand(open_demands_[i]);
-  for (const Leaf& leaf : leaves_) {
-    leaf_waves_.emplace_back();
-    for (const Leaf::Source& s : leaf.sources) {
-      leaf_waves_.back().push_back(waves_.start(s.value, s.lane, s.skip));
-    }
-  }
-  waves_.send();
+  settle();
+  if (carry_mean_) serve_readers();
   fail_upwards();
 }
 
@@ -346,9 +381,25 @@ std::set<std::string> Detector::carry_needs(const Norm& norm) const {
   std::set<std::string> needs;
   for (int l : leaves_of(norm)) {
     if (!leaves_[l].projected.empty()) needs.insert("P " + leaves_[l].projected);
-    for (int n : waves_.served(leaf_waves_[l])) needs.insert("+ " + graph_.node_name(n));
+    for (const auto& [value, node] : waves_.served(leaf_waves_[l])) {
+      needs.insert("+ " + graph_.node_name(node));
+    }
   }
   return needs;
+}
+
+// The streams that the norm's mean is carried in must be zero-mean where it is added back.
+void Detector::demand_streams(Norm& norm) const {
+  std::set<int> asked(norm.demands.begin(), norm.demands.end());
+  for (size_t before = 0; before != asked.size();) {
+    before = asked.size();
+    for (int l : leaves_of(norm)) {
+      for (const auto& [value, node] : waves_.served(leaf_waves_[l])) {
+        const int d = demand_of_.at({value, whole_axis(graph_.values[value].shape, -1)});
+        if (asked.insert(d).second) norm.demands.push_back(d);
+      }
+    }
+  }
 }
 
 Detection Detector::run_carried(const Detection& plain) {
@@ -363,8 +414,9 @@ Detection Detector::run_carried(const Detection& plain) {
   };
   std::vector<std::set<std::string>> needs(norms_.size());
   for (size_t i = 0; i < norms_.size(); ++i) {
+    if (plain.norms[i].verdict != Verdict::not_foldable) continue;
+    demand_streams(norms_[i]);
     judge(norms_[i]);
-    if (plain.norms[i].verdict == Verdict::foldable) continue;
     if (norms_[i].report.verdict != Verdict::foldable) continue;
     needs[i] = carry_needs(norms_[i]);
     for (const std::string& need : needs[i]) {
@@ -392,11 +444,13 @@ Detection Detector::run_carried(const Detection& plain) {
   }
   std::set<std::string> projected, readers;
   for (int l : centre_) {
-    const std::set<int> served = waves_.served(leaf_waves_[l]);
+    const Waves::Servings served = waves_.served(leaf_waves_[l]);
     for (CentredParameter& part : leaves_[l].parts) part.carries_mean = !served.empty();
     if (!leaves_[l].projected.empty()) projected.insert(leaves_[l].projected);
-    for (int n : served) readers.insert(graph_.node_name(n));
+    for (const auto& [value, node] : served) readers.insert(graph_.node_name(node));
   }
+  result_.auxiliary = plain.auxiliary;
+  result_.centre_auxiliary = plain.centre_auxiliary;
   list_parts(centre_, result_.centre);
   result_.carried.projected.assign(projected.begin(), projected.end());
   result_.carried.readers.assign(readers.begin(), readers.end());

@@ -83,15 +83,16 @@ void Waves::send() {
   }
 }
 
-std::set<int> Waves::served(const std::vector<int>& waves) const {
+Waves::Servings Waves::served(const std::vector<int>& waves) const {
   std::vector<int> stack = waves;
-  std::set<int> seen, found, blind;
+  std::set<int> seen;
+  Servings found, blind;
   while (!stack.empty()) {
     const int w = stack.back();
     stack.pop_back();
     if (!seen.insert(w).second) continue;
-    found.insert(waves_[w].served.begin(), waves_[w].served.end());
-    blind.insert(waves_[w].blind.begin(), waves_[w].blind.end());
+    for (int n : waves_[w].served) found.insert({waves_[w].value, n});
+    for (int n : waves_[w].blind) blind.insert({waves_[w].value, n});
     // What is served does not get the shift.
     for (int next : waves_[w].next) {
       if (!waves_[next].spoilt) stack.push_back(next);

@@ -28,9 +28,10 @@ class Waves {
   int spoiler(int wave) const { return waves_[wave].node; }  // a node; -1: none made the value
   const std::string& reason(int wave) const { return waves_[wave].reason; }
   const std::vector<int>& ties(int wave) const { return waves_[wave].ties; }  // nodes
-  // The nodes in front of which the means of these waves, and of what they became, are added back;
-  // none when every reader is blind.
-  std::set<int> served(const std::vector<int>& waves) const;
+  // Where the means of these waves, and of what they became, are added back: a value and the node
+  // that reads it. None when every reader is blind.
+  using Servings = std::set<std::pair<int, int>>;
+  Servings served(const std::vector<int>& waves) const;
 
  private:
   struct Source {
