@@ -14,6 +14,7 @@
 #include "layers/layer_norm.h"
 #include "layers/linear.h"
 #include "tests/support/catch.h"
+#include "tests/support/zoo_fold.h"
 
 namespace cbwc {
 namespace {
@@ -206,6 +207,39 @@ TEST_CASE("a norm's affine output is split where enough norms gain", "[folding]"
   apply_fold(folded, plan_fold(d, {}));
   CHECK(difference(net.forward(Net::input()).value(), folded.forward(Net::input()).value()) <
         kSame);
+}
+
+// method.md 6: 6 of 29 plain, 26 with carried means; only the three merging norms stay.
+TEST_CASE("Swin-T's shape: 26 of 29 norms fold with carried means", "[folding]") {
+  const testing::ZooNetwork zoo = testing::zoo_network("swin-t");
+  for (const auto& [dtype, tolerance] : {std::pair{DType::f64, kSame}, {DType::f32, 1e-4}}) {
+    const auto source = zoo.make(dtype, 1), folded = zoo.make(dtype, 1);
+    const auto before = testing::outputs_of(*source, false);
+    const Detection d = testing::detect_in(*source, false, true);
+    REQUIRE(d.norms.size() == 29);
+    CHECK(testing::detect_in(*source, false).count(Verdict::foldable) == 6);
+    CHECK(d.count(Verdict::foldable) == 26);
+    CHECK(d.carried.serves == 20);
+    CHECK(d.carried.projected == std::vector<std::string>{"patch_norm"});
+    CHECK(d.carried.readers ==
+          std::vector<std::string>{"merges.0.gather", "merges.1.gather", "merges.2.gather"});
+    testing::outputs_of(*folded, false);  // makes its layers
+    const FoldPlan plan = plan_fold(d, {});
+    apply_fold(folded->module(), plan);
+    CHECK(testing::output_difference(before, testing::outputs_of(*folded, false)) < tolerance);
+  }
+}
+
+// Every norm of a post-norm network would cost as many centrings as it saves.
+TEST_CASE("carrying means is not proposed where it does not pay", "[folding]") {
+  for (const char* name : {"bert", "opt-350m"}) {
+    INFO("network: " << name);
+    const testing::ZooNetwork zoo = testing::zoo_network(name);
+    const auto model = zoo.make(DType::f64, 1);
+    const Detection d = testing::detect_in(*model, false, true);
+    CHECK(d.count(Verdict::foldable) == zoo.count(Verdict::foldable));
+    CHECK(d.carried.serves == 0);
+  }
 }
 
 }  // namespace cbwc

@@ -8,12 +8,12 @@
 
 namespace cbwc::testing {
 
-Detection detect_in(ZooModel& model, bool training) {
+Detection detect_in(ZooModel& model, bool training, bool carry_mean) {
   Rng rng(7, "dropout");
   Tape tape;
   const TapeScope scope(&tape);
   const std::vector<Variable> out = model.run({training, &rng, nullptr}, 1);
-  return detect(graph_of(tape, out, training));
+  return detect(graph_of(tape, out, training), carry_mean);
 }
 
 std::vector<std::string> parameters_of(const Module& model,

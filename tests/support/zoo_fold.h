@@ -5,7 +5,7 @@
 
 namespace cbwc::testing {
 
-Detection detect_in(ZooModel& model, bool training);
+Detection detect_in(ZooModel& model, bool training, bool carry_mean = false);
 
 // The sorted parameters of these layers (or parameters) of the model. Error for an unknown one.
 std::vector<std::string> parameters_of(const Module& model, const std::vector<std::string>& layers);

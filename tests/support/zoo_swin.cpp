@@ -2,6 +2,7 @@
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
+#include "layers/carried_mean.h"
 #include "tests/support/zoo.h"
 
 namespace cbwc::testing {
@@ -43,10 +44,27 @@ Variable thinned(const Variable& x, int64_t row, int64_t column) {
   return reshape(slice(slice(y, 2, row, row + 1), 4, column, column + 1), {b, h, w, c});
 }
 
+// The channels of four neighbours side by side.
+class Gather : public Module {
+ public:
+  using Module::Module;
+  std::string describe() const override { return "four neighbours"; }
+  bool restore_input() override { return restore_ = true; }
+  bool can_restore_input() const override { return true; }
+  Variable forward(const Variable& stream) {
+    const ScopeGuard scope(name());
+    const Variable x = restore_ ? with_mean(stream) : stream;
+    return concat({thinned(x, 0, 0), thinned(x, 1, 0), thinned(x, 0, 1), thinned(x, 1, 1)}, -1);
+  }
+
+ private:
+  bool restore_ = false;
+};
+
 Variable patch_merging(ZooNet& n, const std::string& name, const Variable& x) {
-  const Variable y =
-      concat({thinned(x, 0, 0), thinned(x, 1, 0), thinned(x, 0, 1), thinned(x, 1, 1)}, -1);
-  return n.linear(name + ".reduction", n.layer_norm(name + ".norm", y), 2 * x.size(3), false);
+  const Variable y = n.layer<Gather>(name + ".gather").forward(x);
+  const int64_t wide = y.size(3) / 2;
+  return n.linear(name + ".reduction", n.layer_norm(name + ".norm", y), wide, false);
 }
 
 std::vector<Variable> swin(ZooNet& n) {
