@@ -18,7 +18,7 @@ struct Config {
     std::string name;
     int64_t steps = 300;
     std::vector<int64_t> seeds = {1, 2, 3};
-    std::string out;
+    std::string out, init;
     int64_t log_every = 10, eval_every = 100, eval_batches = 20;
     int64_t checkpoint_every = 0, keep_checkpoints = 2;
     std::string early_stop_metric = "none";
@@ -33,6 +33,7 @@ struct Config {
     bool norm_bias = true;
     std::string placement = "pre", qk_norm = "none";
     bool tied_head = true;
+    std::string folded_tie = "none";
     std::string gelu = "tanh";
     double dropout = 0, attention_dropout = 0;
     std::string dropout_placement = "element", dtype = "float32";

@@ -71,6 +71,13 @@ NamedTensors tensors_below(const Checkpoint& checkpoint, const std::string& pref
   return out;
 }
 
+std::unique_ptr<Gpt> empty_model(const Config& config, DType dtype) {
+  GptConfig c = gpt_config(config, config.model.vocab);
+  c.dtype = dtype;
+  c.init_std = 0;
+  return std::make_unique<Gpt>(c, static_cast<uint64_t>(config.run.seeds.at(0)));
+}
+
 LoadedModel load_model(const std::string& model, const std::vector<std::string>& sets) {
   const Place place = find_place(model);
   if (place.run.empty()) return fresh_model(model, sets);
@@ -98,8 +105,7 @@ LoadedModel load_model(const std::string& model, const std::vector<std::string>&
   const auto table = values.find("wte.weight");
   if (c.model.vocab == 0 && table != values.end() && table->second.rank() == 2)
     c.model.vocab = table->second.size(0);
-  loaded.model =
-      std::make_unique<Gpt>(gpt_config(c, c.model.vocab), static_cast<uint64_t>(c.run.seeds.at(0)));
+  loaded.model = empty_model(c, parse_dtype(c.model.dtype));
   try {
     loaded.model->load_state(values);
   } catch (const Error& e) {

@@ -29,6 +29,9 @@ struct LoadedModel {
 // `sets` as in load_config(), for a config only.
 LoadedModel load_model(const std::string& model, const std::vector<std::string>& sets = {});
 
+// A model to load weights into: all of them zero but the gains.
+std::unique_ptr<Gpt> empty_model(const Config& config, DType dtype);
+
 // The tensors of a checkpoint below a prefix ("model/"), by the rest of their names.
 NamedTensors tensors_below(const Checkpoint& checkpoint, const std::string& prefix);
 

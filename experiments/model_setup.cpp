@@ -56,6 +56,7 @@ GptConfig gpt_config(const Config& config, int64_t data_vocab) {
   g.placement = parse_placement(m.placement);
   g.qk_norm = parse_qk_norm(m.qk_norm);
   g.tied_head = m.tied_head;
+  g.folded_tie = parse_folded_tie(m.folded_tie);
   g.dropout = m.dropout;
   g.attention_dropout = m.attention_dropout;
   g.dropout_placement = parse_dropout_placement(m.dropout_placement);

@@ -7,6 +7,7 @@
 
 #include "core/allocator.h"
 #include "core/parallel.h"
+#include "experiments/initial_weights.h"
 #include "experiments/json_output.h"
 #include "experiments/notice_log.h"
 #include "experiments/progress.h"
@@ -192,6 +193,7 @@ void check_same_config(const Config& stored, Config asked, bool change_steps) {
     asked.run.steps = stored.run.steps;
   }
   asked.run.out = stored.run.out;
+  asked.run.init = stored.run.init;
   const nlohmann::json a = config_json(stored), b = config_json(asked);
   for (const auto& [section, keys] : a.items())
     for (const auto& [key, value] : keys.items())
@@ -268,6 +270,9 @@ RunOutcome train_run(const RunRequest& request) {
   outcome.seed = config.run.seeds.at(0);
   Trainer trainer(config, outcome.seed, open_data(config));
   Progress progress(request.title, 0, config.run.steps, config.run.log_every, request.quiet);
+  if (!request.resume && !config.run.init.empty())
+    for (const std::string& note : load_initial_weights(trainer.model(), config, config.run.init))
+      progress.message(note);
   Opened opened = open_run(request, trainer, progress);
   std::error_code ignored;
   std::filesystem::remove(opened.dir.file("result.json"), ignored);  // it is being written anew

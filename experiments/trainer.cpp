@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "experiments/model_graph.h"
 #include "experiments/nonfinite.h"
 
 namespace cbwc {
@@ -16,13 +17,6 @@ double ms_since(Clock::time_point start) {
 
 void put(Checkpoint& checkpoint, const std::string& prefix, const NamedTensors& tensors) {
   for (const auto& [name, tensor] : tensors) checkpoint.tensors.emplace_back(prefix + name, tensor);
-}
-
-NamedTensors take(const Checkpoint& checkpoint, const std::string& prefix) {
-  NamedTensors out;
-  for (const auto& [name, tensor] : checkpoint.tensors)
-    if (name.compare(0, prefix.size(), prefix) == 0) out[name.substr(prefix.size())] = tensor;
-  return out;
 }
 
 }  // namespace
@@ -160,22 +154,30 @@ Checkpoint Trainer::save(const nlohmann::json& extra) const {
   return c;
 }
 
+void Trainer::load_weights(const Checkpoint& c) {
+  const nlohmann::json a = nlohmann::json::parse(c.attributes_json);
+  const std::string checksum = a.at("data_checksum").get<std::string>();
+  CBWC_CHECK(checksum.empty() || checksum == data_.checksum,
+             "the checkpoint was trained on other data: checksum ", checksum, ", ",
+             config_.data.file, " has ", data_.checksum);
+  model_.load_state(tensors_below(c, "model/"));
+  step_ = a.at("step").get<int64_t>();
+}
+
 nlohmann::json Trainer::load(const Checkpoint& c) {
   const nlohmann::json a = nlohmann::json::parse(c.attributes_json);
+  CBWC_CHECK(!a.contains("folded"),
+             "this is a folded model: moments of the weights before do not fit the folded ones "
+             "(none were kept). Start a new run from it: cbwc train CONFIG --init FOLDED");
   CBWC_CHECK(a.at("seed").get<int64_t>() == seed_, "the checkpoint is of seed ",
              a.at("seed").get<int64_t>(), ", the run of seed ", seed_);
-  CBWC_CHECK(a.at("data_checksum").get<std::string>() == data_.checksum,
-             "the checkpoint was trained on other data: checksum ",
-             a.at("data_checksum").get<std::string>(), ", ", config_.data.file, " has ",
-             data_.checksum);
-  model_.load_state(take(c, "model/"));
+  load_weights(c);
   const int64_t updates = a.at("updates").get<int64_t>();
   if (adamw_) {
-    adamw_->load(updates, take(c, "adamw_m/"), take(c, "adamw_v/"));
+    adamw_->load(updates, tensors_below(c, "adamw_m/"), tensors_below(c, "adamw_v/"));
   } else {
-    sgd_->load(updates, take(c, "sgd_momentum/"));
+    sgd_->load(updates, tensors_below(c, "sgd_momentum/"));
   }
-  step_ = a.at("step").get<int64_t>();
   skipped_ = a.at("skipped").get<int64_t>();
   rng_.set_position(a.at("dropout_position").get<uint64_t>());
   open_batches(a.at("data_position").get<int64_t>());

@@ -68,6 +68,8 @@ class Trainer {
   Checkpoint save(const nlohmann::json& extra) const;
   nlohmann::json load(const Checkpoint& checkpoint);  // returns `extra`; Error when it does not fit
 
+  void load_weights(const Checkpoint& checkpoint);  // for use, not for going on
+
   Gpt& model() { return model_; }
   FlatParameters& parameters() { return flat_; }
   int64_t steps() const { return step_; }

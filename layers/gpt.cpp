@@ -8,6 +8,7 @@
 #include "autograd/ops/center.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/shape.h"
+#include "layers/choices.h"
 
 namespace cbwc {
 namespace {
@@ -21,8 +22,14 @@ GptConfig checked(const GptConfig& c) {
   CBWC_CHECK(c.init_std >= 0 && std::isfinite(c.init_std), "model: init_std must be at least 0");
   CBWC_CHECK(c.dtype == DType::f32 || c.dtype == DType::f64,
              "model: the element type must be float32 or float64");
+  CBWC_CHECK(c.tied_head || c.folded_tie == FoldedTie::none,
+             "model: folded_tie is for a tied head, and tied_head is false");
   return c;
 }
+
+constexpr Choices<FoldedTie, 3> kFoldedTies = {{{"none", FoldedTie::none},
+                                                {"rank_one", FoldedTie::rank_one},
+                                                {"runtime", FoldedTie::runtime}}};
 
 void project(const ParameterPtr& parameter, int axis) {
   if (parameter == nullptr) return;
@@ -32,6 +39,10 @@ void project(const ParameterPtr& parameter, int axis) {
 
 }  // namespace
 
+FoldedTie parse_folded_tie(const std::string& name) {
+  return parse_choice(kFoldedTies, name, "folded_tie");
+}
+
 Gpt::Gpt(const GptConfig& config, uint64_t seed)
     : Module(nullptr, ""),
       config_(checked(config)),
@@ -40,8 +51,8 @@ Gpt::Gpt(const GptConfig& config, uint64_t seed)
   const Init output_init{seed, config_.dtype,
                          config_.init_std / std::sqrt(2.0 * static_cast<double>(config_.layers))};
   const bool centered = centres_weights(branch_);
-  tokens_ =
-      make_embedding(centered, this, "wte", config_.vocab, config_.dim, Role::embedding, init);
+  tokens_ = make_embedding(centered || config_.folded_tie == FoldedTie::runtime, this, "wte",
+                           config_.vocab, config_.dim, Role::embedding, init);
   positions_ =
       make_embedding(centered, this, "wpe", config_.context, config_.dim, Role::position, init);
   const bool per_token = config_.dropout_placement == DropoutPlacement::before_projection ||
@@ -63,6 +74,8 @@ Gpt::Gpt(const GptConfig& config, uint64_t seed)
   }
   if (config_.tied_head) {
     tied_head_ = std::make_unique<TiedLinear>(this, "head", tokens_->weight());
+    if (config_.folded_tie == FoldedTie::rank_one)
+      tied_head_->correct_rank_one(Tensor::zeros({config_.vocab}, config_.dtype));
   } else {
     head_ = std::make_unique<Linear>(this, "head", config_.dim, config_.vocab, false, init);
   }

@@ -10,6 +10,11 @@
 
 namespace cbwc {
 
+// What folding left of a tied head (layers/folding.h, HeadTie): nothing done; the rank-one
+// correction, a frozen parameter "head.row_means"; the token rows centred at run time.
+enum class FoldedTie { none, rank_one, runtime };
+FoldedTie parse_folded_tie(const std::string& name);
+
 struct GptConfig {
   int64_t vocab = 0, layers = 0, dim = 0, heads = 0, context = 0;
   Norm norm = Norm::layernorm;
@@ -24,6 +29,7 @@ struct GptConfig {
   Gelu gelu = Gelu::tanh;
   DType dtype = DType::f32;
   double init_std = 0.02;
+  FoldedTie folded_tie = FoldedTie::none;
 };
 
 // A pair that makes cbwc_rmsnorm differ from layernorm in training, by dotted module names.

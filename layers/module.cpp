@@ -30,6 +30,7 @@ ParameterPtr Module::add_constant_parameter(const std::string& name, Shape shape
 ParameterPtr Module::add_parameter(const std::string& name, Shape shape, Role role,
                                    const Init& init) {
   ParameterPtr parameter = add_constant_parameter(name, std::move(shape), role, 0.0, init.dtype);
+  if (init.deviation == 0) return parameter;  // about to be loaded: drawing takes seconds
   Rng rng(init.seed, "init/" + parameter->name());
   fill_normal(parameter->mutate(), 0.0, init.deviation, rng);
   return parameter;

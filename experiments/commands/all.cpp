@@ -9,6 +9,7 @@ void add_commands(CLI::App& app, CommandContext& context) {
   add_compare_command(app, context);
   add_equiv_command(app, context);
   add_detect_command(app, context);
+  add_fold_command(app, context);
   add_eval_command(app, context);
   add_generate_command(app, context);
   add_bench_command(app, context);

@@ -24,6 +24,7 @@ int run(const Options& options, const CommandContext& context) {
   for (const std::string& name : options.configs) {
     Config config = load_config(name, options.sets);
     config.data.file = absolute_path(config.data.file);
+    config.run.init = absolute_path(config.run.init);
     const std::string stem = std::filesystem::path(name).stem().string();
     if (!options.out.empty())
       config.run.out = options.configs.size() > 1 ? options.out + "/" + stem : options.out;

@@ -31,7 +31,7 @@ int run_eval(const EvalOptions& options, const CommandContext& context) {
   const LoadedRun run = open(options.run);
   const TrainingData data = open_data(run.config, options.split);
   Trainer trainer(run.config, run.config.run.seeds.at(0), data);
-  trainer.load(run.checkpoint);
+  trainer.load_weights(run.checkpoint);
   const double loss = trainer.evaluate(data.eval, options.batches);
   fmt::print("{} at step {}, {} split: loss {:.6f}, perplexity {:.4f}\n", options.run,
              trainer.steps(), options.split, loss, std::exp(loss));
@@ -87,7 +87,7 @@ int run_generate(const GenerateOptions& options, const CommandContext& context) 
   const LoadedRun run = open(options.run);
   const TrainingData data = open_data(run.config, "");
   Trainer trainer(run.config, run.config.run.seeds.at(0), data);
-  trainer.load(run.checkpoint);
+  trainer.load_weights(run.checkpoint);
   std::vector<int32_t> ids = data.tokenizer->encode(options.prompt);
   const size_t prompt = ids.size();
   if (ids.empty()) ids.push_back(data.tokenizer->end_of_document());

@@ -14,7 +14,7 @@ namespace cbwc {
 namespace {
 
 struct Options {
-  std::string config, out, resume;
+  std::string config, out, resume, init;
   std::vector<std::string> sets;
   bool change_steps = false;
 };
@@ -24,6 +24,7 @@ RunRequest make_request(const Options& options) {
   request.change_steps = options.change_steps;
   if (!options.resume.empty()) {
     CBWC_CHECK(options.out.empty(), "--out and --resume exclude each other");
+    CBWC_CHECK(options.init.empty(), "--init and --resume exclude each other");
     request.resume = true;
     request.dir = options.resume;
     request.config = RunDirectory::open(options.resume).config();
@@ -37,6 +38,8 @@ RunRequest make_request(const Options& options) {
   request.config.data.file = absolute_path(request.config.data.file);
   if (request.resume) return request;
   Config& c = request.config;
+  if (!options.init.empty()) c.run.init = options.init;
+  c.run.init = absolute_path(c.run.init);
   if (!options.out.empty()) c.run.out = options.out;
   if (c.run.out.empty())
     c.run.out = "runs/" + std::filesystem::path(options.config).stem().string();
@@ -72,6 +75,11 @@ void add_train_command(CLI::App& app, CommandContext& context) {
   add_set_option(*command, o->sets);
   command->add_option("--out", o->out, "run directory, new (default: run.out)")->type_name("DIR");
   command->add_option("--resume", o->resume, "go on with the run in DIR, bit for bit")
+      ->type_name("DIR");
+  command
+      ->add_option("--init", o->init,
+                   "start from the weights of a run, a checkpoint or a folded model (default: "
+                   "run.init)")
       ->type_name("DIR");
   command->add_flag("--change-steps", o->change_steps,
                     "with --resume: allow another run.steps (it moves the schedule)");

@@ -1,0 +1,88 @@
+#include "experiments/initial_weights.h"
+
+#include "experiments/json_output.h"
+#include "experiments/model_graph.h"
+
+namespace cbwc {
+namespace {
+
+// Keys that change the function though every parameter keeps its shape, or a clearer message than
+// the first parameter that does not fit.
+constexpr const char* kArchitecture[] = {"family",  "layers",   "dim",       "heads",
+                                         "context", "norm_eps", "norm_bias", "placement",
+                                         "qk_norm", "gelu",     "tied_head"};
+
+// Arms that compute with centred weights: a mean in what they store does not matter.
+bool ignores_means(const std::string& norm) {
+  return norm == "layernorm" || norm == "cbwc_rmsnorm";
+}
+
+void check_architecture(const Config& config, const LoadedModel& source, const std::string& name) {
+  const nlohmann::json there = config_json(source.config).at("model"),
+                       here = config_json(config).at("model");
+  nlohmann::json before = nlohmann::json::object();  // the model that was folded
+  if (source.attributes.contains("folded")) before = source.attributes["folded"].at("before");
+  for (const char* key : kArchitecture) {
+    const bool as_before = before.contains(key) && before[key] == here.at(key);
+    CBWC_CHECK(there.at(key) == here.at(key) || as_before, "run.init: model.", key, " is ",
+               there.at(key).dump(), " in ", name, ", ", here.at(key).dump(), " in this run");
+  }
+}
+
+// E + r 1^T: the table before its rows lost their means.
+Tensor with_row_means(const Tensor& table, const Tensor& means) {
+  const int64_t rows = table.size(0), cols = table.size(1);
+  std::vector<double> e = table.to(DType::f64).to_vector<double>();
+  const std::vector<double> r = means.to(DType::f64).to_vector<double>();
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < cols; ++j)
+      e[static_cast<size_t>(i * cols + j)] += r[static_cast<size_t>(i)];
+  return Tensor::from(e, {rows, cols});
+}
+
+void absorb_tie(NamedTensors& values, const Config& config, const LoadedModel& source) {
+  const auto means = values.find("head.row_means");
+  if (means != values.end() && config.model.folded_tie != "rank_one") {
+    values["wte.weight"] = with_row_means(values.at("wte.weight"), means->second);
+    values.erase(means);
+  }
+  if (config.model.tied_head && !source.config.model.tied_head) {
+    values["wte.weight"] = values.at("head.weight");
+    values.erase("head.weight");
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> load_initial_weights(Gpt& model, const Config& config,
+                                              const std::string& source) {
+  const LoadedModel from = load_model(source);
+  CBWC_CHECK(!from.checkpoint_path.empty(), "run.init: ", source,
+             " is a config; expected a run, a checkpoint or a folded model");
+  check_architecture(config, from, source);
+  const Config::Model &there = from.config.model, &here = config.model;
+  const bool folded = from.attributes.contains("folded");
+  CBWC_CHECK(ignores_means(here.norm) ||
+                 (there.folded_tie == here.folded_tie && there.tied_head == here.tied_head),
+             "run.init: model.folded_tie is ", there.folded_tie, " in ", source, ", ",
+             here.folded_tie, " in this run; only layernorm and cbwc_rmsnorm go on without it");
+  NamedTensors values = from.model->state();
+  absorb_tie(values, config, from);
+  for (auto& [name, value] : values) value = value.to(model.config().dtype);
+  try {
+    model.load_state(values);
+  } catch (const Error& e) {
+    detail::fail("run.init: ", from.checkpoint_path, ": ", e.what());
+  }
+  model.project_parameters();
+  std::vector<std::string> notes = {"starting from " + from.checkpoint_path};
+  const bool same = there.norm == here.norm ||
+                    (ignores_means(here.norm) && ignores_means(there.norm)) ||
+                    (folded && ignores_means(here.norm));
+  if (!same)
+    notes.push_back("warning: weights of the " + there.norm + " arm are another function in " +
+                    here.norm);
+  return notes;
+}
+
+}  // namespace cbwc

@@ -1,0 +1,19 @@
+// Starting a run from trained weights (run.init): "continue learning" from any run or folded model.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "experiments/config.h"
+#include "layers/gpt.h"
+
+namespace cbwc {
+
+// Loads the weights of `source` (a run, a checkpoint, a folded model) into the model of `config`.
+// In the layernorm and cbwc_rmsnorm arms what a fold did for the head is absorbed: the raw table is
+// E + r 1^T, or the untied head's, so that the run goes on as the model before the fold would with
+// fresh moments. Returns notes on what will not be the same function. Error when the two are of
+// another architecture, naming the key, or a parameter does not fit.
+std::vector<std::string> load_initial_weights(Gpt& model, const Config& config,
+                                              const std::string& source);
+
+}  // namespace cbwc
