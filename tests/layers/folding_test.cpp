@@ -61,6 +61,13 @@ CentredParameter centre(const std::string& parameter, const Shape& shape, int ax
   return {parameter, "", whole_axis(shape, axis)};
 }
 
+DetectedNorm detected(const std::string& name, Verdict verdict) {
+  DetectedNorm norm;
+  norm.name = name;
+  norm.verdict = verdict;
+  return norm;
+}
+
 struct LinearNorm : Root {
   LinearNorm(int64_t in, int64_t out, DType dtype = DType::f64, double eps = kEps)
       : fc(this, "fc", in, out, true, {1, dtype, 0.5}), norm(this, "norm", out, eps, true, dtype) {}
@@ -276,7 +283,7 @@ TEST_CASE("a tied head stays right by rank one, untied and with a run-time centr
     }
   };
   Detection found;
-  found.norms = {{"norm", Verdict::foldable, "", "", {}, {}, {}, kEps}};
+  found.norms = {detected("norm", Verdict::foldable)};
   found.centre = {{"tokens.weight", "tokens", whole_axis({9, 5}, 1)}};
   found.ties = {{"tokens.weight", "head"}};
   for (const HeadTie tied : {HeadTie::rank_one, HeadTie::untie, HeadTie::runtime}) {
@@ -302,9 +309,8 @@ TEST_CASE("a tied head stays right by rank one, untied and with a run-time centr
 
 TEST_CASE("plan_fold takes auxiliary centrings only when asked") {
   Detection found;
-  found.norms = {{"a", Verdict::foldable, "", "", {}, {}, {}, kEps},
-                 {"b", Verdict::foldable_with_auxiliary, "", "", {}, {}, {}, kEps},
-                 {"c", Verdict::not_foldable, "", "", {}, {}, {}, kEps}};
+  found.norms = {detected("a", Verdict::foldable), detected("b", Verdict::foldable_with_auxiliary),
+                 detected("c", Verdict::not_foldable)};
   found.centre = {centre("x", {2, 3}, 0)};
   found.centre_auxiliary = {centre("y", {2, 3}, 0)};
   found.auxiliary = {{"first", -1, {}, 1}};
