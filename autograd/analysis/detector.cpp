@@ -443,17 +443,20 @@ Detection Detector::run_carried(const Detection& plain) {
     result_.norms.push_back(r);
   }
   std::set<std::string> projected, readers;
+  Waves::Servings additions;
   for (int l : centre_) {
     const Waves::Servings served = waves_.served(leaf_waves_[l]);
     for (CentredParameter& part : leaves_[l].parts) part.carries_mean = !served.empty();
     if (!leaves_[l].projected.empty()) projected.insert(leaves_[l].projected);
     for (const auto& [value, node] : served) readers.insert(graph_.node_name(node));
+    additions.insert(served.begin(), served.end());
   }
   result_.auxiliary = plain.auxiliary;
   result_.centre_auxiliary = plain.centre_auxiliary;
   list_parts(centre_, result_.centre);
   result_.carried.projected.assign(projected.begin(), projected.end());
   result_.carried.readers.assign(readers.begin(), readers.end());
+  result_.carried.additions.assign(additions.begin(), additions.end());
   find_ties();
   return std::move(result_);
 }

@@ -3,6 +3,7 @@
 // method.md 5). Time and memory linear in the graph, beside the lists of leaves it returns.
 #pragma once
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "autograd/analysis/zero_mean.h"
@@ -49,9 +50,10 @@ struct AuxiliaryCentring {
 // one more channel from every layer with `carries_mean`, one centring per entry of `projected`, one
 // addition per entry of `readers`.
 struct CarriedMeans {
-  std::vector<std::string> projected;  // norms whose output is split into P y and its mean
-  std::vector<std::string> readers;    // modules in front of which the mean is added back
-  int serves = 0;                      // norms that fold only so
+  std::vector<std::string> projected;          // norms whose output is split into P y and its mean
+  std::vector<std::string> readers;            // modules in front of which the mean is added back
+  std::vector<std::pair<int, int>> additions;  // the same in the graph: what value, at what node
+  int serves = 0;                              // norms that fold only so
 };
 
 struct Tie {
