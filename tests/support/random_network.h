@@ -17,6 +17,10 @@ struct NetworkChanges {
   std::set<std::string> rms;                // LayerNorm modules that run as RMSNorm
   std::map<std::string, int> centre_after;  // module -> axis of a P on what it returns
   std::map<std::string, Tensor> row_means;  // tied head -> what its table's rows (V) have lost
+  // Modules and inputs (steps): these get back, as one number per group of the last axis, what
+  // they have lost since the run `before`.
+  std::set<std::pair<std::string, int>> restored;
+  const std::vector<Variable>* before = nullptr;
 };
 
 class RandomNetwork {
@@ -65,6 +69,8 @@ class RandomNetwork {
 
   // Ops. Each returns the new value.
   int linear_of(int x, int64_t out, bool bias);
+  int linear_with(int x, const Weights& w, const std::string& module = {});
+  Weights new_weights(int64_t in, int64_t out, bool bias);
   int norm(int x);
   int layer_norm_of(int x, const NormModule& m);
   int activation(int x);
@@ -72,13 +78,21 @@ class RandomNetwork {
   int permute_to(int x, const std::vector<int>& axes);
   int channel_gain(int x);
   int drop(int x);
+  int tied_head(int x);  // through the token table
+  int network_input(const Shape& shape);
   // Larger pieces.
   int image_stem();
   int stem();
   int heads_attention(int x);
   int token_mixing(int x);
   int inner(int x);
+  int conv1d(int x, int64_t out);
+  int low_rank(int x, int64_t out);
   int projection(int x, int64_t out);
+  int fused_attention(int x);
+  int pointwise_conv(int x);
+  int recurrent(int x);
+  int through_the_table(int x);
   int branch(int x);
   int shuffle_tokens(int x);
   int shuffle_channels(int x);
