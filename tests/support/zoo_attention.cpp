@@ -3,6 +3,7 @@
 
 #include "autograd/ops/activation.h"
 #include "autograd/ops/attention.h"
+#include "autograd/ops/center.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/shape.h"
@@ -50,7 +51,20 @@ Outputs packed_no_projection(ZooNet& n, int64_t heads) {
   return {head(n, n.layer_norm("norm2", add(h, mixed)))};
 }
 
-// The same written out: softmax(q k^T) v. One number per pair of tokens for the whole axis.
+// The values are centred over all heads, but each head mixes the tokens its own way.
+Outputs centred_values(ZooNet& n, int64_t heads) {
+  const Variable x = n.input("x", kStream), q = n.linear("q", x, kDim), k = n.linear("k", x, kDim);
+  const Variable v = center(n.linear("v", x, kDim), -1);
+  Variable mixed;
+  {
+    const ScopeGuard scope("attn");
+    mixed = attention(heads_first(heads_of(q, heads)), heads_first(heads_of(k, heads)),
+                      heads_first(heads_of(v, heads)));
+  }
+  return {head(n, n.layer_norm("norm", mixed))};
+}
+
+// Attention written out: softmax(q k^T) v. One number per pair of tokens for the whole axis.
 Outputs written_out(ZooNet& n) {
   const Variable h = stem(n), u = n.layer_norm("norm1", h);
   const Variable q = n.linear("q", u, 4), k = n.linear("k", u, 4), v = n.linear("v", u, kDim);
@@ -133,6 +147,10 @@ std::vector<ZooNetwork> zoo_attention() {
       network("two packed heads, no projection",
               [](ZooNet& n) { return packed_no_projection(n, 2); },
               {norm1, refused("norm2", "attn", {"stem"})}),
+      network("one head of centred values", [](ZooNet& n) { return centred_values(n, 1); },
+              {folds("norm", {})}),
+      network("two heads of centred values", [](ZooNet& n) { return centred_values(n, 2); },
+              {refused("norm", "attn")}),
       network("attention written out", written_out, {norm1, folds("norm2", {"stem", "v"})}),
       network(
           "qk norm", qk(Rotary::none),

@@ -181,6 +181,35 @@ Outputs centred_already(ZooNet& n) {
   return {add(head(n, y), n.linear("side", h, 3))};
 }
 
+// From here on only the rules of the zero mean decide: no layer is centred, so no reader objects.
+Variable centred_input(ZooNet& n, int64_t tokens = kTokens) {
+  return center(n.linear("fc", n.input("x", {kBatch, tokens, kDim}), kDim), -1);
+}
+
+Outputs centred_then_gated(ZooNet& n) {
+  const Variable gate = n.gelu("act", n.linear("gate", n.input("y", kStream), kDim));
+  const Variable h = centred_input(n);
+  Variable product;
+  {
+    const ScopeGuard scope("product");
+    product = mul(h, gate);
+  }
+  return {head(n, n.layer_norm("norm", product))};
+}
+
+Outputs centred_then_sliced(ZooNet& n) {
+  return {head(n, n.layer_norm("norm", slice(centred_input(n), -1, 0, kDim / 2)))};
+}
+
+Outputs centred_then_added(ZooNet& n) {
+  const Variable other = n.gelu("act", n.linear("other", n.input("y", kStream), kDim));
+  return {head(n, n.layer_norm("norm", add(other, centred_input(n))))};
+}
+
+Outputs centred_then_merged(ZooNet& n) {
+  return {head(n, n.layer_norm("norm", reshape(centred_input(n, 6), {kBatch, 3, 2 * kDim})))};
+}
+
 // A norm without gain and bias leaves a zero mean behind, whatever it reads.
 Outputs after_a_plain_norm(ZooNet& n) {
   const Variable h = n.gelu("act", n.linear("fc", n.input("x", kStream), kDim));
@@ -243,6 +272,10 @@ std::vector<ZooNetwork> zoo_layers() {
       network("rmsnorm only", rms_only, {}),
       network("after rmsnorm", after_rms, {refused("norm", "rms", {"fc"})}),
       network("centred already", centred_already, {folds("norm", {})}),
+      network("centred, then gated", centred_then_gated, {refused("norm", "product")}),
+      network("centred, then sliced", centred_then_sliced, {refused("norm", "")}),
+      network("centred, then added to", centred_then_added, {refused("norm", "act")}),
+      network("centred, then merged", centred_then_merged, {folds("norm", {})}),
       network("after a plain norm", after_a_plain_norm, {plain, folds("norm", {})}),
       network("of an input", of_an_input, {refused("norm", "")}),
       network("after an activation", after_an_activation, {refused("norm", "act", {"fc"})}),
