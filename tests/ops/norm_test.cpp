@@ -162,6 +162,14 @@ TEST_CASE("P06-P10: float32's range and eps") {
 TEST_CASE("P11-P15: width 1, no rows, zero gains, gradients of the parameters alone") {
   const auto one = layer_norm_of<float>({1e6f}, 1, kEps, {2}, {3}, {5});
   CHECK((one.y[0] == 3 && one.dx[0] == 0 && one.dgamma[0] == 0 && one.dbeta[0] == 5));
+  for (float gain : {0.3f, -1.7f, 1e3f}) {
+    for (float dy : {0.1f, 3.7f, -1e4f}) {
+      const auto narrow =
+          layer_norm_of<float>({0.7f, 1e6f, -3.3f}, 1, kEps, {gain}, {3}, {dy, dy, dy});
+      CHECK(narrow.dx == std::vector<float>(3, 0.f));
+      CHECK(narrow.dgamma[0] == 0);
+    }
+  }
   const auto none = layer_norm_of<float>({}, 8, kEps);
   CHECK((none.dgamma == std::vector<float>(8, 0.f) && none.dbeta == std::vector<float>(8, 0.f)));
   CHECK(rms_norm_of<float>({}, 8, kEps).dgamma == std::vector<float>(8, 0.f));

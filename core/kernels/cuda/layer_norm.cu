@@ -59,7 +59,8 @@ __device__ bool backward_row(const LayerNormBackward<T>& a, int64_t row) {
   for (int64_t c = threadIdx.x; c < a.cols; c += kThreads) {
     const A g = A(dy[c]) * (a.gamma ? A(a.gamma[c]) : A(1));
     const A z = (A(x[c]) - mean) * rstd;
-    dx[c] = T(rstd * (g - mean_g - z * mean_gz));
+    // One column is its own mean: no gradient, not even a rounding error.
+    dx[c] = a.cols == 1 ? T(z * 0) : T(rstd * (g - mean_g - z * mean_gz));
   }
   return true;
 }
