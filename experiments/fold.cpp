@@ -162,6 +162,16 @@ void write_folder(const FoldReport& report, const Gpt& model, const nlohmann::js
   }
 }
 
+std::string carry_note(const Graph& graph, const Detection& plain) {
+  const int more = detect(graph, true).count(Verdict::foldable) - plain.count(Verdict::foldable);
+  if (more <= 0) return "--carry-mean: no more LayerNorms fold with it, so it was not used";
+  return fmt::format(
+      "--carry-mean: {} LayerNorms more would fold with it, but a gpt's config cannot say which "
+      "means "
+      "are carried, so it was not used",
+      more);
+}
+
 // The whole transformation again in float64, where it must be exact up to rounding.
 void verify_in_float64(const LoadedModel& loaded, const std::vector<Input>& inputs,
                        const FoldRequest& request, FoldReport& report) {
@@ -215,6 +225,7 @@ FoldReport run_fold(const FoldRequest& request) {
   const Detection detection = detect(graph);
   report.norms = static_cast<int64_t>(detection.norms.size());
   report.plan = plan_fold(detection, request.options);
+  if (request.carry_mean) report.notes.push_back(carry_note(graph, detection));
   if (report.plan.empty()) return report;
   if (request.affine) plan_affine(graph, *loaded.model, report.plan);
   report.folded = folded_config(loaded.config, report.plan, detection, request.out);

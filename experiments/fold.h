@@ -14,6 +14,8 @@ struct FoldRequest {
   std::vector<std::string> sets;
   FoldOptions options;
   bool affine = false;  // also fold gains and biases into their readers
+  bool carry_mean =
+      false;  // note how many norms more would fold: a gpt's config has no word for it
   // Largest difference that passes, as Verification::max_rel.
   double tolerance64 = 1e-10, tolerance32 = 1e-4;
 };

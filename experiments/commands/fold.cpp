@@ -12,15 +12,12 @@ namespace {
 struct Options {
   FoldRequest request;
   std::string tied = "rank_one";
-  bool carry_mean = false;
 };
 
 int run(Options options, const CommandContext& context) {
   options.request.options.tied = parse_head_tie(options.tied);
   const FoldReport report = run_fold(options.request);
   if (!context.global.quiet || report.failed) fmt::print("{}", fold_text(report));
-  if (options.carry_mean)
-    fmt::print("--carry-mean: every LayerNorm of a gpt folds without it, so it was not used\n");
   write_command_json(context, "fold", config_json(report.source), fold_json(report));
   if (report.failed)
     throw RunError("fold: the folded model is not equal to " + report.model +
@@ -51,8 +48,9 @@ void add_fold_command(CLI::App& app, CommandContext& context) {
       ->check(CLI::IsMember({"rank_one", "untie", "runtime"}));
   command->add_flag("--auxiliary-centring", o->request.options.auxiliary_centring,
                     "also fold norms that need a centring inserted, at its price");
-  command->add_flag("--carry-mean", o->carry_mean,
-                    "serve readers that see the mean by one more channel (a gpt has none)");
+  command->add_flag("--carry-mean", o->request.carry_mean,
+                    "say how many norms more would fold with carried means (not written: a gpt "
+                    "folds without)");
   command->add_flag("--affine", o->request.affine,
                     "also fold gains and biases into the Linears that read them");
   command->callback([o, &context] { context.exit_code = run(*o, context); });

@@ -320,7 +320,9 @@ TEST_CASE("the fold command: messages, exit codes, and what works on the folder"
   CHECK(again.exit_code == 0);
   CHECK(again.out.find("nothing to fold") != std::string::npos);
   CHECK_FALSE(fs::exists(folder.file("again")));
-  CHECK(cbwc("fold " + run + " --carry-mean --out " + folder.file("c")).exit_code == 0);
+  const auto carried = cbwc("fold " + run + " --carry-mean --out " + folder.file("c"));
+  CHECK(carried.exit_code == 0);
+  CHECK(carried.out.find("no more LayerNorms fold with it") != std::string::npos);
   CHECK(cbwc("fold " + run + " --tied both --out " + folder.file("d")).exit_code == 2);
   CHECK(cbwc("fold " + folder.file("nowhere") + " --out " + folder.file("d")).exit_code == 2);
 
