@@ -8,6 +8,7 @@
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/shape.h"
+#include "core/allocator.h"
 #include "layers/compare.h"
 #include "layers/embedding.h"
 #include "layers/layer_norm.h"
@@ -199,6 +200,16 @@ TEST_CASE("float32 weights are centred in float64 and rounded once") {
       REQUIRE(after[i] == static_cast<float>(static_cast<double>(before[i]) - sum / 257));
     }
   }
+}
+
+TEST_CASE("the transform needs no more than one extra copy of the largest parameter") {
+  LinearNorm model(300, 500, DType::f32);
+  randomize(model, 29);
+  const size_t largest = model.fc.weight()->value().bytes();
+  reset_peak(Device::cpu);
+  const size_t before = memory_stats(Device::cpu).live;
+  apply_fold(model, model.plan());
+  CHECK(memory_stats(Device::cpu).peak - before <= largest);
 }
 
 TEST_CASE("lanes in blocks: a norm over each head, the rest of the parameter untouched") {
