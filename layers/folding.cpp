@@ -274,13 +274,17 @@ FoldPlan plan_fold(const Detection& detection, const FoldOptions& options) {
                   detection.centre_auxiliary.end());
     for (const AuxiliaryCentring& a : detection.auxiliary) plan.auxiliary.push_back(a.module);
   }
-  std::set<std::string> tied;
-  for (const Tie& tie : detection.ties) tied.insert(tie.parameter);
+  std::map<std::string, const Tie*> tied;
+  for (const Tie& tie : detection.ties) tied.try_emplace(tie.parameter, &tie);
   for (const CentredParameter& c : centre) {
-    if (plan.tied == HeadTie::runtime && tied.count(c.parameter) == 1)
-      plan.auxiliary.push_back(c.layer);
-    else
+    const auto tie = tied.find(c.parameter);
+    if (plan.tied != HeadTie::runtime || tie == tied.end()) {
       plan.centre.push_back(c);
+      continue;
+    }
+    const std::vector<std::string>& writers = tie->second->writers;
+    plan.auxiliary.insert(plan.auxiliary.end(), writers.begin(), writers.end());
+    if (writers.empty()) plan.auxiliary.push_back(c.layer);
   }
   for (const Tie& tie : detection.ties) {
     const auto is_tied = [&](const CentredParameter& c) { return c.parameter == tie.parameter; };

@@ -57,6 +57,7 @@ class Detector {
   std::set<int> leaves_of(const Norm& norm) const;
   void gather(Norm& norm, std::set<int>& centre);
   std::set<std::string> carry_needs(const Norm& norm) const;
+  std::set<std::string> writers_of(const Leaf::Source& source) const;
   void find_ties();
   void list_parts(const std::set<int>& leaves, std::vector<CentredParameter>& out) const;
 
@@ -305,18 +306,35 @@ void Detector::list_parts(const std::set<int>& leaves, std::vector<CentredParame
   }
 }
 
+// The modules that carry a shift of the parameter on.
+std::set<std::string> Detector::writers_of(const Leaf::Source& source) const {
+  std::set<std::string> writers;
+  for (int reader : graph_.values[source.value].readers) {
+    const auto& in = graph_.nodes[reader].inputs;
+    for (int i = 0; i < static_cast<int>(in.size()); ++i) {
+      if (in[i] != source.value) continue;
+      if (shift(graph_, reader, i, source.lane).kind != Shift::carries) continue;
+      writers.insert(graph_.node_name(reader));
+    }
+  }
+  return writers;
+}
+
 void Detector::find_ties() {
-  std::set<std::pair<std::string, std::string>> found;
+  std::map<std::pair<std::string, std::string>, std::set<std::string>> found;
   for (const std::set<int>& leaves : {centre_, centre_auxiliary_}) {
     for (int l : leaves) {
       for (size_t i = 0; i < leaf_waves_[l].size(); ++i) {
         for (int node : waves_.ties(leaf_waves_[l][i])) {
-          found.insert({leaves_[l].parts[0].parameter, graph_.node_name(node)});
+          found[{leaves_[l].parts[0].parameter, graph_.node_name(node)}].merge(
+              writers_of(leaves_[l].sources[i]));
         }
       }
     }
   }
-  for (const auto& [parameter, head] : found) result_.ties.push_back({parameter, head});
+  for (const auto& [tie, writers] : found) {
+    result_.ties.push_back({tie.first, tie.second, {writers.begin(), writers.end()}});
+  }
 }
 
 // Answers every open demand and follows the shifts of the leaves that came of it.

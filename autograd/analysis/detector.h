@@ -59,6 +59,8 @@ struct CarriedMeans {
 struct Tie {
   std::string parameter;
   std::string head;  // the module that reads it along the centred axis
+  // The modules through which it writes: when it stays as it is, each gets a P on what it returns.
+  std::vector<std::string> writers = {};
 };
 
 struct Detection {
