@@ -9,7 +9,7 @@
 #include "layers/folding.h"
 #include "tests/support/catch.h"
 #include "tests/support/lanes.h"
-#include "tests/support/random_network.h"
+#include "tests/support/network_patch.h"
 
 using namespace cbwc;
 using namespace cbwc::testing;
@@ -45,85 +45,8 @@ double relative(const Pass& a, const Pass& b) {
   return most;
 }
 
-// Changed parameters, put back at the end.
-class Patch {
- public:
-  explicit Patch(const RandomNetwork& net) : net_(net) {
-    for (const auto& [name, p] : net.parameters()) original_[name] = p->value().clone();
-  }
-  ~Patch() {
-    for (const auto& [name, value] : original_) set(name, value);
-  }
-  Patch(const Patch&) = delete;
-  Patch& operator=(const Patch&) = delete;
-
-  const Tensor& original(const std::string& name) const { return original_.at(name); }
-  Tensor value(const std::string& name) const { return net_.parameters().at(name)->value(); }
-  void set(const std::string& name, const Tensor& value) {
-    net_.parameters().at(name)->mutate().copy_from(value);
-  }
-  void centre(const std::vector<CentredParameter>& list);
-
- private:
-  void scale(const std::vector<CentredParameter>& list);
-  void centre_together(const std::vector<const CentredParameter*>& group);
-  const RandomNetwork& net_;
-  std::map<std::string, Tensor> original_;
-};
-
-// Per-channel gains go into the parameters before them, once, and become one.
-void Patch::scale(const std::vector<CentredParameter>& list) {
-  std::set<std::string> done, gains;
-  for (const CentredParameter& c : list) {
-    if (c.scale.empty() || !done.insert(c.parameter).second) continue;
-    gains.insert(c.scale);
-    const std::vector<double> gain = value(c.scale).to_vector<double>();
-    std::vector<double> w = value(c.parameter).to_vector<double>();
-    const size_t inner = w.size() / gain.size();
-    for (size_t i = 0; i < w.size(); ++i) w[i] *= gain[i / inner];
-    set(c.parameter, Tensor::from(w, value(c.parameter).shape()));
-  }
-  for (const std::string& gain : gains) set(gain, Tensor::full(value(gain).shape(), 1, DType::f64));
-}
-
-// The mean over all rows of the stack, of each column.
-void Patch::centre_together(const std::vector<const CentredParameter*>& group) {
-  std::map<std::string, std::vector<double>> w;
-  std::vector<double> mean;
-  double rows = 0;
-  for (const CentredParameter* c : group) {
-    REQUIRE(c->lane.axis == 0);
-    const Tensor t = value(c->parameter);
-    const std::vector<double>& v = w[c->parameter] = t.to_vector<double>();
-    mean.resize(v.size() / static_cast<size_t>(t.size(0)));
-    for (size_t i = 0; i < v.size(); ++i) mean[i % mean.size()] += v[i];
-    rows += static_cast<double>(t.size(0));
-  }
-  for (auto& [name, v] : w) {
-    for (size_t i = 0; i < v.size(); ++i) v[i] -= mean[i % mean.size()] / rows;
-    set(name, Tensor::from(v, value(name).shape()));
-  }
-}
-
-void Patch::centre(const std::vector<CentredParameter>& list) {
-  scale(list);
-  std::map<int, std::vector<const CentredParameter*>> groups;
-  for (const CentredParameter& c : list) {
-    if (c.together > 0)
-      groups[c.together].push_back(&c);
-    else
-      set(c.parameter, centred(value(c.parameter), c.lane));
-  }
-  for (const auto& [number, group] : groups) centre_together(group);
-}
-
-// What the rows of a table lose when it is centred.
-Tensor row_means(const Tensor& table) {
-  const Tensor lost = plus(table, centred(table, whole_axis(table.shape(), 1)), -1);
-  return lost.slice(1, 0, 1).contiguous().reshape({table.size(0)});
-}
-
-void correct_ties(const std::vector<Tie>& ties, const Patch& patch, NetworkChanges& changes) {
+void correct_ties(const std::vector<Tie>& ties, const NetworkPatch& patch,
+                  NetworkChanges& changes) {
   for (const Tie& t : ties) changes.row_means[t.head] = row_means(patch.original(t.parameter));
 }
 
@@ -207,17 +130,17 @@ struct Subject {
 };
 
 // The plan that the fold of a model would follow, done to the network.
-NetworkChanges apply(const FoldPlan& plan, Patch& patch) {
+NetworkChanges apply(const FoldPlan& plan, NetworkPatch& patch) {
   NetworkChanges changes;
   changes.rms.insert(plan.norms.begin(), plan.norms.end());
   for (const std::string& module : plan.auxiliary) changes.centre_after[module] = -1;
   patch.centre(plan.centre);
-  correct_ties(plan.ties, patch, changes);
+  if (plan.tied == HeadTie::rank_one) correct_ties(plan.ties, patch, changes);
   return changes;
 }
 
 // With the removed means put back in front of the readers that need them.
-NetworkChanges apply_carried(const Subject& s, const Detection& found, Patch& patch) {
+NetworkChanges apply_carried(const Subject& s, const Detection& found, NetworkPatch& patch) {
   NetworkChanges changes;
   for (const DetectedNorm& n : found.norms)
     if (n.verdict == Verdict::foldable) changes.rms.insert(n.name);
@@ -290,19 +213,22 @@ void check_means(const Subject& s, const Pass& pass, const std::string& kind,
   }
 }
 
-void check_fold(const Subject& s, bool auxiliary, Totals& t) {
-  Patch patch(s.net);
+void check_fold(const Subject& s, bool auxiliary, HeadTie tied, Totals& t) {
+  NetworkPatch patch(s.net);
   FoldOptions options;
   options.auxiliary_centring = auxiliary;
+  options.tied = tied;
   const NetworkChanges changes = apply(plan_fold(s.found, options), patch);
-  const std::string kind = auxiliary ? "folded with auxiliary centrings" : "folded";
+  const std::string kind = std::string("folded") + (auxiliary ? " with auxiliary centrings" : "") +
+                           (tied == HeadTie::runtime ? " with its tie settled at run time" : "");
   const double difference = folded_difference(s, changes);
   if (!(difference <= kSame))
     contradiction(t, s, kind + ", differs by " + std::to_string(difference));
   const Pass pass(s.net, changes, 1);
   for (const DetectedNorm& norm : s.found.norms)
     if (changes.rms.count(norm.name))
-      check_means(s, pass, kind, norm, norm.verdict == Verdict::foldable, t);
+      check_means(s, pass, kind, norm,
+                  norm.verdict == Verdict::foldable && tied == HeadTie::rank_one, t);
 }
 
 void check_carried(const Subject& s, Totals& t) {
@@ -310,7 +236,7 @@ void check_carried(const Subject& s, Totals& t) {
   if (found.carried.serves == 0) return;
   t.carried += found.carried.serves;
   ++t.graphs_carried;
-  Patch patch(s.net);
+  NetworkPatch patch(s.net);
   NetworkChanges changes = apply_carried(s, found, patch);
   const double difference = folded_difference(s, changes);
   if (!(difference <= kSame))
@@ -331,7 +257,7 @@ enum class Shown { mean_left, output_changes, no };
 // one op cannot see (norm_patterns.h); a value that is concatenated with itself; a reader that sums
 // the shift with something that has zero mean itself, or sees the same token everywhere.
 Shown show_refusal(const Subject& s, const DetectedNorm& norm) {
-  Patch patch(s.net);
+  NetworkPatch patch(s.net);
   NetworkChanges changes;
   for (int round = 0; round < 20; ++round) {
     for (const Demand& d : demands_of(s.graph, norm)) {
@@ -361,8 +287,9 @@ TEST_CASE("whatever the detector calls foldable folds exactly, on random network
   for (uint64_t seed = 1; seed <= kNetworks; ++seed) {
     const Subject s(seed);
     count(s, t);
-    if (s.found.count(Verdict::foldable) > 0) check_fold(s, false, t);
-    if (!s.found.auxiliary.empty()) check_fold(s, true, t);
+    if (s.found.count(Verdict::foldable) > 0) check_fold(s, false, HeadTie::rank_one, t);
+    if (!s.found.auxiliary.empty()) check_fold(s, true, HeadTie::rank_one, t);
+    if (!s.found.ties.empty()) check_fold(s, true, HeadTie::runtime, t);
     check_carried(s, t);
   }
   std::cout << "random networks: " << t.graphs << ", norms " << t.norms << ": foldable "
@@ -406,14 +333,14 @@ TEST_CASE("refusals are right, and wrong verdicts are noticed, on random network
       output_changes += shown == Shown::output_changes ? 1 : 0;
       if (shown == Shown::no && ++not_shown <= 20)
         told += "seed " + std::to_string(seed) + ": " + norm.name + ": " + norm.reason + "\n";
-      Patch patch(s.net);
+      NetworkPatch patch(s.net);
       NetworkChanges changes = apply(plan_fold(s.found, {}), patch);
       changes.rms.insert(norm.name);
       ++added;
       added_noticed += folded_difference(s, changes) > kDiffers ? 1 : 0;
     }
     if (s.found.centre.empty()) continue;
-    Patch patch(s.net);
+    NetworkPatch patch(s.net);
     FoldPlan plan = plan_fold(s.found, {});
     const auto leaf = plan.centre.begin() + static_cast<int64_t>(rng.below(plan.centre.size()));
     plan.centre.erase(leaf);
