@@ -212,6 +212,7 @@ int RandomNetwork::projection(int x, int64_t out) {
 
 int RandomNetwork::branch(int x) {
   const int64_t C = shape(x)[2];
+  if (chance(6)) x = drop(x);
   int y = inner(chance(85) ? norm(x) : x);
   if (shape(y)[2] != C || chance(85)) y = projection(y, C);
   if (chance(10)) y = channel_gain(y);
