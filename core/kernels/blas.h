@@ -14,9 +14,8 @@ namespace cbwc {
 // wrong.
 void blas_startup(char** argv);
 
-// What a second start would set, never what the user has set. OPENBLAS_CORETYPE, when OpenBLAS
-// picked kernels slower than the CPU allows. GOMP_SPINCOUNT, so that waiting threads sleep soon: on
-// a machine with other work, spinning ones take the time that their own team needs. Empty: go on.
+// What a second start would set, never what the user has set: OPENBLAS_CORETYPE, when OpenBLAS
+// picked kernels slower than the CPU allows. Empty: go on.
 using Environment = std::function<const char*(const char* name)>;  // std::getenv, or a test's
 using Variables = std::vector<std::pair<std::string, std::string>>;
 Variables restart_variables(const std::string& kernels, int cpu_bits, const Environment& get);

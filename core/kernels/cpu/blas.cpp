@@ -23,9 +23,6 @@ namespace {
 // Set for the second start, so that it happens once, to the names of what it set; nothing that a
 // user would configure.
 constexpr const char* kRestarted = "CBWC_RESTARTED";
-// About 10 microseconds, where libgomp's own choice is milliseconds. Measured on 2 cores: an idle
-// machine's steps take the same time, a loaded one's a fourth to a twentieth.
-constexpr const char* kSpinCount = "1000";
 
 // How wide the vectors of a kernel family are: 512, 256 or 128 bits.
 int kernel_width(const std::string& core) {
@@ -75,8 +72,6 @@ Variables restart_variables(const std::string& kernels, int cpu_bits, const Envi
   if (get(kRestarted) != nullptr) return set;
   if (kernel_width(kernels) < cpu_bits && get("OPENBLAS_CORETYPE") == nullptr)
     set.emplace_back("OPENBLAS_CORETYPE", cpu_bits == 512 ? "SkylakeX" : "Haswell");
-  if (get("OMP_WAIT_POLICY") == nullptr && get("GOMP_SPINCOUNT") == nullptr)
-    set.emplace_back("GOMP_SPINCOUNT", kSpinCount);
   return set;
 }
 
