@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -8,6 +9,7 @@
 #include "core/kernels/layer_norm.h"
 #include "core/kernels/rms_norm.h"
 #include "core/parallel.h"
+#include "core/rng.h"
 #include "tests/support/catch.h"
 #include "tests/support/op_case.h"
 
@@ -156,6 +158,44 @@ TEST_CASE("P06-P10: float32's range and eps") {
     const auto zero = rms_norm_of<float>(zeros, 64, eps, ones, ones);
     CHECK(zero.y == zeros);
     for (float v : zero.dx) CHECK(v == Approx(1 / std::sqrt(eps)).epsilon(1e-6));
+  }
+}
+
+// Estimates of a mean must not be misled by a beginning that is far from the rest, in
+// some rows of a group and not in others.
+TEST_CASE("LayerNorm of rows whose beginning is unlike the rest") {
+  for (int64_t cols : {256, 300, 769}) {
+    const int64_t rows = 9;
+    Rng rng(3, "rows");
+    Tensor noise = Tensor::empty({rows, cols}, DType::f64);
+    fill_normal(noise, 100.0, 1.0, rng);
+    std::vector<float> x;
+    const double* v = noise.data<double>();
+    for (int64_t i = 0; i < rows * cols; ++i) {
+      const int64_t r = i / cols, c = i % cols;
+      x.push_back(static_cast<float>(v[i] + (r % 3 == 1 && c < 64 ? 1000.0 : 0.0)));
+    }
+    const auto got = layer_norm_of<float>(x, cols, kEps);
+    for (int64_t r = 0; r < rows; ++r) {
+      double mean = 0, squares = 0;
+      for (int64_t c = 0; c < cols; ++c) mean += double(x[size_t(r * cols + c)]) / double(cols);
+      for (int64_t c = 0; c < cols; ++c)
+        squares += std::pow(double(x[size_t(r * cols + c)]) - mean, 2);
+      const double rstd = 1 / std::sqrt(squares / double(cols) + kEps);
+      double worst = 0;
+      for (int64_t c = 0; c < cols; ++c) {
+        const size_t i = size_t(r * cols + c);
+        worst = std::max(worst, std::abs(double(got.y[i]) - (double(x[i]) - mean) * rstd));
+      }
+      INFO("row " << r << " of " << cols);
+      CHECK(worst < 2e-5);  // x itself has 24 bits: 1e-5 of the deviation at a mean of 100
+    }
+    // Alone, every row has the bits that it has among the others.
+    for (int64_t r = 0; r < rows; ++r) {
+      const std::vector<float> row(x.begin() + r * cols, x.begin() + (r + 1) * cols);
+      const auto alone = layer_norm_of<float>(row, cols, kEps);
+      CHECK(std::equal(alone.y.begin(), alone.y.end(), got.y.begin() + r * cols));
+    }
   }
 }
 
