@@ -89,12 +89,24 @@ PairedDifference paired_difference(const std::vector<double>& a, const std::vect
 
 PairedRatio paired_ratio(const std::vector<double>& a, const std::vector<double>& b) {
   CBWC_CHECK(a.size() == b.size(), "paired_ratio: ", a.size(), " values against ", b.size());
-  std::vector<double> logs;
+  std::vector<double> ratios;
   for (size_t i = 0; i < a.size(); ++i)
     if (a[i] > 0 && b[i] > 0 && std::isfinite(a[i]) && std::isfinite(b[i]))
-      logs.push_back(std::log(a[i] / b[i]));
-  const MeanInterval m = mean_interval(logs);
-  return {m.n, std::exp(m.mean), std::exp(m.mean - m.ci95), std::exp(m.mean + m.ci95)};
+      ratios.push_back(a[i] / b[i]);
+  std::sort(ratios.begin(), ratios.end());
+  // The k-th ratio from either end is off the median with the chance of fewer than k heads in n
+  // throws; k grows as long as that stays within 2.5 %.
+  const int64_t n = static_cast<int64_t>(ratios.size());
+  double exactly = std::exp2(-static_cast<double>(n)), fewer = exactly;
+  int64_t k = 0;
+  while (k < n && fewer <= 0.025) {
+    ++k;
+    exactly *= static_cast<double>(n - k + 1) / static_cast<double>(k);
+    fewer += exactly;
+  }
+  if (k == 0) return {n, median(ratios), kNan, kNan};
+  return {n, median(ratios), ratios[static_cast<size_t>(k - 1)],
+          ratios[static_cast<size_t>(n - k)]};
 }
 
 double quantile(std::vector<double> values, double q) {

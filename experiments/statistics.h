@@ -21,8 +21,9 @@ struct PairedDifference {
 };
 PairedDifference paired_difference(const std::vector<double>& a, const std::vector<double>& b);
 
-// How many times a[i] is b[i]: the geometric mean over pairs of positive, finite values with its
-// 95 % interval (Student's t on the logarithms); low and high are nan when n < 2.
+// How many times a[i] is b[i]: the median over pairs of positive, finite values with an interval
+// that holds it with at least 95 % (two of the sorted ratios, by the sign test; a few disturbed
+// runs do not move it). low and high are nan when n < 6: so few cannot give 95 %.
 struct PairedRatio {
   int64_t n = 0;
   double ratio = 0, low = 0, high = 0;

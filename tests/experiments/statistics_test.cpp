@@ -58,19 +58,36 @@ TEST_CASE("quantiles") {
   CHECK(quantile({0, 10}, 0.9) == Approx(9));
 }
 
-TEST_CASE("paired ratios: the geometric mean with an interval that need not be symmetric") {
-  // log2 of the ratios: 1, 2, 3; mean 2, sd 1, half-width 4.302653 / sqrt(3) = 2.484138.
-  const PairedRatio r = paired_ratio({2, 8, 80}, {1, 2, 10});
-  CHECK(r.n == 3);
-  CHECK(r.ratio == Approx(4));
-  CHECK(r.low == Approx(4 / std::exp2(2.484138)));
-  CHECK(r.high == Approx(4 * std::exp2(2.484138)));
-  // What both share cancels: pairs 10 % apart under a tenfold drift.
-  const PairedRatio drift = paired_ratio({1.1, 4.4, 11}, {1, 4, 10});
-  CHECK(drift.low == Approx(1.1));
-  CHECK(drift.high == Approx(1.1));
+TEST_CASE("paired ratios: the median, and an interval by the sign test") {
+  const auto of = [](std::vector<double> ratios) {
+    std::vector<double> a, b;
+    for (size_t i = 0; i < ratios.size(); ++i) {
+      b.push_back(std::pow(10.0, static_cast<double>(i % 3)));  // a drift that both share
+      a.push_back(ratios[i] * b.back());
+    }
+    return paired_ratio(a, b);
+  };
+  // Chances of at most k - 1 heads: n = 6: 1/64; n = 9: 10/512 (k = 2), 46/512 would be too many;
+  // n = 20: 0.0207 (k = 6).
+  const PairedRatio six = of({4, 2, 6, 1, 5, 3});
+  CHECK(six.n == 6);
+  CHECK(six.ratio == Approx(3.5));
+  CHECK(six.low == Approx(1));
+  CHECK(six.high == Approx(6));
+  const PairedRatio nine = of({9, 8, 7, 6, 5, 4, 3, 2, 1});
+  CHECK(nine.ratio == Approx(5));
+  CHECK(nine.low == Approx(2));
+  CHECK(nine.high == Approx(8));
+  std::vector<double> many;
+  for (int i = 1; i <= 20; ++i) many.push_back(i);
+  CHECK(of(many).low == Approx(6));
+  CHECK(of(many).high == Approx(15));
+  many[19] = 1e6;  // one disturbed run
+  CHECK(of(many).ratio == Approx(10.5));
+  CHECK(of(many).high == Approx(15));
   const PairedRatio one = paired_ratio({3, NAN, 0}, {2, 1, 1});
   CHECK(one.n == 1);
   CHECK(one.ratio == Approx(1.5));
   CHECK(std::isnan(one.low));
+  CHECK(std::isnan(of({1, 2, 3, 4, 5}).low));
 }
