@@ -1,5 +1,7 @@
 // cases.md 6.2: folds small enough for numbers by hand.
+#include "autograd/ops/activation.h"
 #include "autograd/ops/elementwise.h"
+#include "autograd/ops/softmax.h"
 #include "layers/embedding.h"
 #include "layers/layer_norm.h"
 #include "layers/rms_norm.h"
@@ -149,6 +151,43 @@ TEST_CASE("P27: a model of RMSNorms is left alone") {
   wrong.centre = {{"tokens.weight", "tokens", whole_axis({1, 3}, 1)}};
   apply_fold(net, wrong);
   check_close(output(net), {-1.224744, 0, 1.224744}, kSixDigits);
+}
+
+// A shift of all logits: nothing to a softmax, but not to logits that are capped before it. So the
+// head stays as it is.
+TEST_CASE("P29: the head is not centred, and capped logits are not blind to it") {
+  const auto capped = [](const Variable& z) { return scale(tanh(scale(z, 1.0 / 30)), 30); };
+  const auto probabilities = [](const Variable& z) {
+    return softmax(z).value().to_vector<double>();
+  };
+  const Variable z = row({1, 2, 3}), shifted = row({11, 12, 13});
+  check_close(probabilities(shifted), probabilities(z), kDigits);
+  CHECK(std::abs(probabilities(capped(shifted))[2] - probabilities(capped(z))[2]) > 0.01);
+
+  for (const bool cap : {false, true}) {
+    ZooNet net(DType::f64, 1, [&](ZooNet& n) -> std::vector<Variable> {
+      const Variable logits = n.linear("head", norm(n, "norm", n.linear("fc", row({1, 1}), 3)), 4);
+      return {softmax(cap ? capped(logits) : logits)};
+    });
+    set_basic((net.run({}, 1), net));
+    const FoldPlan plan = plan_of(net);
+    CHECK(plan.norms == std::vector<std::string>{"norm"});
+    CHECK(plan.changed_parameters() == std::vector<std::string>{"fc.bias", "fc.weight"});
+    // What the rules say of the head's output.
+    Tape tape;
+    const TapeScope scope(&tape);
+    const Graph graph = graph_of(tape, net.run({}, 1), false);
+    const auto kind = [&](const std::string& op) {
+      for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
+        if (graph.nodes[n].op != op) continue;
+        const Shape& shape = graph.values[graph.nodes[n].inputs[0]].shape;
+        return shift(graph, n, 0, whole_axis(shape, -1)).kind;
+      }
+      throw Error("no such op: " + op);
+    };
+    CHECK(kind("softmax") == Shift::blind);
+    if (cap) CHECK(kind("tanh") == Shift::spoils);
+  }
 }
 
 TEST_CASE("P32: a Conv1D is centred over its stored last axis") {
