@@ -13,7 +13,8 @@ Variable split_mean(const Variable& x) {
 
 Variable with_mean(const Variable& x) {
   const int64_t width = x.size(-1) - 1;
-  return add(slice(x, -1, 0, width), slice(x, -1, width, width + 1));
+  const Variable centred = slice(x, -1, 0, width), mean = slice(x, -1, width, width + 1);
+  return add(centred, mean);
 }
 
 Variable without_mean(const Variable& x, int64_t width) {

@@ -31,9 +31,10 @@ std::string Conv2d::describe() const {
 
 Variable Conv2d::forward(const Variable& x) {
   const ScopeGuard scope(name());
-  if (!centered_) return conv2d(x, use(weight_), bias_ ? use(bias_) : Variable(), config_.options);
-  return conv2d(x, centered_weight_.get(weight_, 0),
-                bias_ ? centered_bias_.get(bias_, 0) : Variable(), config_.options);
+  const Variable weight = centered_ ? centered_weight_.get(weight_, 0) : use(weight_);
+  Variable bias;
+  if (bias_) bias = centered_ ? centered_bias_.get(bias_, 0) : use(bias_);
+  return conv2d(x, weight, bias, config_.options);
 }
 
 }  // namespace cbwc

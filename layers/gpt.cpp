@@ -99,8 +99,8 @@ Variable Gpt::embed(const Tensor& ids, const Context& context) {
   std::vector<int32_t> order(static_cast<size_t>(t));
   std::iota(order.begin(), order.end(), 0);
   const Tensor places = Tensor::from(order, {t}).to(ids.device());
-  const Variable sum = add(tokens_->forward(ids), positions_->forward(places));
-  const Variable x = dropout_->forward(sum, context);
+  const Variable words = tokens_->forward(ids), where = positions_->forward(places);
+  const Variable x = dropout_->forward(add(words, where), context);
   return centres_output(branch_) ? center(x, -1) : x;
 }
 

@@ -87,15 +87,17 @@ Variable GruCell::forward(const Variable& x, const Variable& h, const Context& c
     return slice(all, -1, i * config_.hidden, (i + 1) * config_.hidden);
   };
   const auto opening = [&](int64_t i, NormLayer& norm) {
-    return sigmoid(norm.forward(add(gate(from_x, i), gate(from_h, i)), context));
+    const Variable x_part = gate(from_x, i), h_part = gate(from_h, i);
+    return sigmoid(norm.forward(add(x_part, h_part), context));
   };
   const Variable r = opening(0, *norm_r_), z = opening(1, *norm_z_);
-  Variable n;
+  Variable x_part = gate(from_x, 2), h_part = gate(from_h, 2), n;
   if (form_ == GruForm::separate) {
-    const Variable part = mul(r, norm_h_->forward(gate(from_h, 2), context));
-    n = tanh(add(norm_x_->forward(gate(from_x, 2), context), part));
+    x_part = norm_x_->forward(x_part, context);
+    h_part = norm_h_->forward(h_part, context);
+    n = tanh(add(x_part, mul(r, h_part)));
   } else {
-    n = tanh(norm_n_->forward(add(gate(from_x, 2), mul(r, gate(from_h, 2))), context));
+    n = tanh(norm_n_->forward(add(x_part, mul(r, h_part)), context));
   }
   return add(n, mul(z, sub(h, n)));
 }

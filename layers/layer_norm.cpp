@@ -19,9 +19,8 @@ std::string LayerNorm::describe() const {
 }
 
 Variable LayerNorm::apply(const Variable& x) {
-  const Variable beta = beta_ ? use(beta_) : Variable();
-  return is_rms_norm_ ? rms_norm(x, use(gamma_), beta, eps_)
-                      : layer_norm(x, use(gamma_), beta, eps_);
+  const Variable gamma = use(gamma_), beta = beta_ ? use(beta_) : Variable();
+  return is_rms_norm_ ? rms_norm(x, gamma, beta, eps_) : layer_norm(x, gamma, beta, eps_);
 }
 
 }  // namespace cbwc

@@ -23,7 +23,9 @@ std::string Linear::describe() const {
 
 Variable Linear::forward(const Variable& x) {
   const ScopeGuard scope(name());
-  return linear(restore_input_ ? with_mean(x) : x, effective_weight(), effective_bias());
+  const Variable in = restore_input_ ? with_mean(x) : x;
+  const Variable weight = effective_weight(), bias = effective_bias();
+  return linear(in, weight, bias);
 }
 
 std::unique_ptr<Linear> make_linear(bool centered, Module* parent, const std::string& name,

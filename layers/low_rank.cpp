@@ -23,7 +23,8 @@ std::string LowRankLinear::describe() const {
 Variable LowRankLinear::forward(const Variable& x) {
   const ScopeGuard scope(name());
   const double factor = config_.alpha / static_cast<double>(config_.rank);
-  return add(base_->forward(x), scale(up_->forward(down_.forward(x)), factor));
+  const Variable base = base_->forward(x), side = up_->forward(down_.forward(x));
+  return add(base, scale(side, factor));
 }
 
 void LowRankLinear::freeze_base() {

@@ -15,7 +15,8 @@ RMSNorm::RMSNorm(Module* parent, const std::string& name, int64_t dim, double ep
 std::string RMSNorm::describe() const { return fmt::format("RMSNorm {}, eps {}", dim_, eps_); }
 
 Variable RMSNorm::apply(const Variable& x) {
-  return rms_norm(x, use(gamma_), beta_ ? use(beta_) : Variable(), eps_);
+  const Variable gamma = use(gamma_), beta = beta_ ? use(beta_) : Variable();
+  return rms_norm(x, gamma, beta, eps_);
 }
 
 }  // namespace cbwc

@@ -23,7 +23,8 @@ std::string RnnCell::describe() const {
 
 Variable RnnCell::forward(const Variable& x, const Variable& h, const Context& context) {
   const ScopeGuard scope(name());
-  return tanh(norm_->forward(add(x_->forward(x), h_->forward(h)), context));
+  const Variable from_x = x_->forward(x), from_h = h_->forward(h);
+  return tanh(norm_->forward(add(from_x, from_h), context));
 }
 
 }  // namespace cbwc

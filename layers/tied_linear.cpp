@@ -26,7 +26,8 @@ Variable TiedLinear::forward(const Variable& h) {
   const ScopeGuard scope(name());
   const Variable y = linear(h, use(weight_), Variable());
   if (state_ != State::rank_one) return y;
-  return add(y, mul(sum(h, {-1}, true), use(row_means_)));
+  const Variable total = sum(h, {-1}, true), means = use(row_means_);
+  return add(y, mul(total, means));
 }
 
 void TiedLinear::check(const Tensor& value, const Shape& shape) const {

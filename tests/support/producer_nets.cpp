@@ -59,7 +59,8 @@ class ScaledNet : public OneNorm {
   }
   Variable run(uint64_t seed) override {
     const Tensor x = sample({kBatch, kIn}, seed, "x");
-    return finish(add(stem_->forward(x), branch_.forward(x)));
+    const Variable stem = stem_->forward(x), branch = branch_.forward(x);
+    return finish(add(stem, branch));
   }
 
  private:

@@ -113,7 +113,8 @@ int RandomNetwork::linear_with(int x, const Weights& w, const std::string& modul
   return step(
       "linear", {x},
       [w](const Call&, const Inputs& in) {
-        return linear(in[0], use(w.weight), w.bias ? use(w.bias) : Variable());
+        const Variable weight = use(w.weight), bias = w.bias ? use(w.bias) : Variable();
+        return linear(in[0], weight, bias);
       },
       module);
 }
@@ -151,8 +152,8 @@ int RandomNetwork::norm(int x) {
   if (chance(60)) m.beta = parameter("beta", {shape(x).back()}, 0.2, 0.5);
   if (chance(6)) {
     return step("rms", {x}, [m](const Call&, const Inputs& in) {
-      return rms_norm(in[0], m.gamma ? use(m.gamma) : Variable(), m.beta ? use(m.beta) : Variable(),
-                      m.eps);
+      const Variable gamma = m.gamma ? use(m.gamma) : Variable();
+      return rms_norm(in[0], gamma, m.beta ? use(m.beta) : Variable(), m.eps);
     });
   }
   norms_.push_back(m);

@@ -21,7 +21,8 @@ int RandomNetwork::image_stem() {
   const ParameterPtr w = parameter("conv", {C_, 2 / options.groups, 2, 2}, 0.1, 0.5),
                      b = chance(60) ? parameter("bias", {C_}, 0.4, 0.5) : nullptr;
   const int y = step("conv", {x}, [=](const Call&, const Inputs& in) {
-    return conv2d(in[0], use(w), b ? use(b) : Variable(), options);
+    const Variable weight = use(w), bias = b ? use(b) : Variable();
+    return conv2d(in[0], weight, bias, options);
   });
   T_ = 4;
   if (chance(50)) return permute_to(reshape_to(y, {B_, C_, 4}), {0, 2, 1});
@@ -127,7 +128,8 @@ int RandomNetwork::conv1d(int x, int64_t out) {
 // A Linear and a side branch of low rank.
 int RandomNetwork::low_rank(int x, int64_t out) {
   const int main = linear_of(x, out, chance(60));
-  const int side = linear_of(linear_of(x, 1 + pick(2), false), out, chance(20));
+  const bool bias = chance(20);
+  const int side = linear_of(linear_of(x, 1 + pick(2), false), out, bias);
   return step("add", {main, side}, [](auto&, auto& in) { return add(in[0], in[1]); });
 }
 
@@ -156,7 +158,8 @@ int RandomNetwork::pointwise_conv(int x) {
                      b = chance(60) ? parameter("bias", {C}, 0.4, 0.5) : nullptr;
   const int image = reshape_to(permute_to(x, {0, 2, 1}), {B, C, T, 1});
   const int y = step("conv", {image}, [=](const Call&, const Inputs& in) {
-    return conv2d(in[0], use(w), b ? use(b) : Variable(), options);
+    const Variable weight = use(w), bias = b ? use(b) : Variable();
+    return conv2d(in[0], weight, bias, options);
   });
   return permute_to(reshape_to(y, {B, C, T}), {0, 2, 1});
 }
@@ -278,7 +281,8 @@ int RandomNetwork::merge(int x) {
   const int64_t B = shape(x)[0], T = shape(x)[1], C = shape(x)[2];
   if (T % 2 != 0) return x;
   const int y = reshape_to(x, {B, T / 2, 2 * C});
-  return linear_of(chance(70) ? norm(y) : y, C, chance(50));
+  const bool bias = chance(50);
+  return linear_of(chance(70) ? norm(y) : y, C, bias);
 }
 
 // Anything that keeps three axes.

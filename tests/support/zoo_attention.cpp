@@ -87,7 +87,8 @@ Variable rotary(const Variable& x) {
   const Variable c = Tensor::from(cosines, {tokens, 1, half}).to(x.dtype());
   const Variable s = Tensor::from(sines, {tokens, 1, half}).to(x.dtype());
   const Variable a = slice(x, 3, 0, half), b = slice(x, 3, half, 2 * half);
-  return concat({sub(mul(a, c), mul(b, s)), add(mul(a, s), mul(b, c))}, 3);
+  const Variable ac = mul(a, c), bs = mul(b, s), as = mul(a, s), bc = mul(b, c);
+  return concat({sub(ac, bs), add(as, bc)}, 3);
 }
 
 enum class Rotary { none, after_the_norm, before_the_norm };
@@ -126,7 +127,8 @@ Outputs experts(ZooNet& n, bool raw_router) {
   for (int e = 0; e < 2; ++e) {
     const std::string name = "experts." + std::to_string(e);
     const Variable hidden = n.gelu(name + ".act", n.linear(name + ".up", u, 12));
-    sum = add(sum, mul(n.linear(name + ".down", hidden, kDim), slice(gates, -1, e, e + 1)));
+    const Variable y = n.linear(name + ".down", hidden, kDim), gate = slice(gates, -1, e, e + 1);
+    sum = add(sum, mul(y, gate));
   }
   return {head(n, n.layer_norm("norm2", sum))};
 }

@@ -178,7 +178,8 @@ Outputs after_rms(ZooNet& n) {
 Outputs centred_already(ZooNet& n) {
   const Variable h = n.linear("fc", n.input("x", kStream), kDim);
   const Variable y = n.layer_norm("norm", center(h, -1));
-  return {add(head(n, y), n.linear("side", h, 3))};
+  const Variable main = head(n, y), side = n.linear("side", h, 3);
+  return {add(main, side)};
 }
 
 // From here on only the rules of the zero mean decide: no layer is centred, so no reader objects.

@@ -17,7 +17,8 @@ Variable stem(ZooNet& n) { return n.linear("stem", n.input("x", kStream), kDim);
 
 Outputs raw_linear(ZooNet& n) {
   const Variable h = stem(n);
-  return {add(head(n, n.layer_norm("norm", h)), n.linear("side", h, 3))};
+  const Variable main = head(n, n.layer_norm("norm", h)), side = n.linear("side", h, 3);
+  return {add(main, side)};
 }
 
 Outputs hidden_state(ZooNet& n) {
@@ -44,7 +45,8 @@ Outputs product(ZooNet& n) {
 
 Outputs rms_reader(ZooNet& n) {
   const Variable h = stem(n);
-  return {add(head(n, n.layer_norm("norm", h)), n.linear("head2", n.rms_norm("rms", h), 3))};
+  const Variable main = head(n, n.layer_norm("norm", h));
+  return {add(main, n.linear("head2", n.rms_norm("rms", h), 3))};
 }
 
 // The last norm is safe, the two before it are not: the stream starts anew between them.

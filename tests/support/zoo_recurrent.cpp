@@ -21,8 +21,8 @@ Outputs rnn(ZooNet& n) {
   Variable h = no_state(n);
   for (int64_t t = 0; t < kSteps; ++t) {
     const Variable x = step_input(n, t);
-    const Variable sum = add(n.linear("cell.x", x, kDim), n.linear("cell.h", h, kDim));
-    h = n.gelu("cell.act", n.layer_norm("cell.norm", sum));
+    const Variable from_x = n.linear("cell.x", x, kDim), from_h = n.linear("cell.h", h, kDim);
+    h = n.gelu("cell.act", n.layer_norm("cell.norm", add(from_x, from_h)));
   }
   return {n.linear("head", h, 3)};
 }
