@@ -6,6 +6,7 @@
 #include <regex>
 #include <set>
 
+#include "autograd/analysis/detector.h"
 #include "autograd/ops/activation.h"
 #include "autograd/ops/dropout.h"
 #include "autograd/ops/elementwise.h"
@@ -357,4 +358,43 @@ TEST_CASE("an unknown op proves nothing") {
   const Lane rows = whole_axis({2, 3}, 1);
   CHECK(zero_mean(graph, 0, rows).kind == ZeroMean::breaks);
   CHECK(shift(graph, 0, 0, rows).kind == Shift::spoils);
+}
+
+TEST_CASE("a shift that is spread over an axis without elements changes nothing") {
+  Graph graph;
+  graph.values.resize(5);
+  for (GraphValue& v : graph.values) v.shape = {1, 2, 0};
+  graph.values[0].shape = graph.values[4].shape = {1};
+  graph.values[0].parameter = "offset";
+  graph.nodes.push_back({"add", "mix", {1, 0}, {2}});
+  graph.nodes.push_back({"attention_qkv", "attn", {2}, {3}});
+  graph.nodes.push_back({"layer_norm", "norm", {0}, {4}});
+  graph.nodes[1].attributes.heads = 2;
+  graph.connect();
+  CHECK(zero_mean(graph, 1, whole_axis({1, 2, 0}, 2)).kind == ZeroMean::holds);
+  const Detection found = detect(graph);
+  CHECK(found.norms[0].verdict == Verdict::foldable);
+  CHECK(found.norms[0].leaves == std::vector<std::string>{"offset"});
+}
+
+// Centring rows [0, 3) and all six rows undo each other: at most one of the two norms may have it.
+TEST_CASE("of two windows of one Linear that overlap, one is refused") {
+  const Tensor w = draw({6, 4}, "w");
+  const Lane part{0, 0, 3, 3}, all = whole_axis({6, 4}, 0);
+  CHECK(largest_mean(centred(centred(w, part), all), part) > kNoticeable);
+  CHECK(largest_mean(centred(centred(w, all), part), all) > kNoticeable);
+
+  Tape tape;
+  const TapeScope recording(&tape);
+  const Variable x = tape.leaf(draw({5, 4}, "x"), false);
+  const Variable y = linear(x, use(std::make_shared<Parameter>("w", w, Role::weight)), {});
+  const auto norm = [](const char* name, const Variable& v) {
+    const ScopeGuard scope(name);
+    return layer_norm(v, {}, {}, 1e-5);
+  };
+  const Variable a = norm("all", y), b = norm("part", slice(y, 1, 0, 3));
+  const Detection found = detect(graph_of(tape, {a, b}, false));
+  CHECK(found.norms.at(0).verdict == Verdict::foldable);
+  CHECK(found.norms.at(1).verdict == Verdict::not_foldable);
+  CHECK(found.norms.at(1).blocking == "all");
 }

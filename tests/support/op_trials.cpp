@@ -44,11 +44,17 @@ Tensor draw(const Shape& shape, Rng& rng) {
 
 using Binary = Variable (*)(const Variable&, const Variable&);
 OpTrial binary(Binary op, Rng& rng) {
-  const Shape shape = random_shape(rng, 1, 4);
+  Shape shape = random_shape(rng, 1, 4);
   if (rng.below(6) == 0)
     return {{draw(shape, rng)}, [op](const Inputs& x) { return op(x[0], x[0]); }};
   Shape other(shape.begin() + pick(rng, static_cast<int>(shape.size())), shape.end());
-  for (int64_t& n : other) n = rng.below(3) == 0 ? 1 : n;
+  // Each of the two may be repeated along some axes.
+  const size_t first = shape.size() - other.size();
+  for (size_t i = 0; i < other.size(); ++i) {
+    const uint64_t repeated = rng.below(6);
+    if (repeated < 2) other[i] = 1;
+    if (repeated == 2) shape[first + i] = 1;
+  }
   const bool swap = coin(rng);
   return {{draw(shape, rng), draw(other, rng)},
           [op, swap](const Inputs& x) { return swap ? op(x[1], x[0]) : op(x[0], x[1]); }};
