@@ -24,7 +24,8 @@ struct OpsBenchRow {
   double gb_per_s = 0;          // tensors that must move: forward and copy 2, backward 3
   double over_copy = 0;         // median / that of a copy of x, in the same run
   double over_equal_bytes = 0;  // the same over a copy that moves as many bytes as the op
-  std::vector<double> ms = {};  // repeat by repeat
+  double cold_ms = 0, cold_over_copy = 0;  // median of single calls with nothing in the caches
+  std::vector<double> ms = {};             // repeat by repeat
 };
 std::vector<OpsBenchRow> bench_ops(const OpsBenchOptions& options);
 nlohmann::json ops_bench_json(const std::vector<OpsBenchRow>& rows);

@@ -19,7 +19,7 @@ using Clock = std::chrono::steady_clock;
 struct Timed {
   std::string name;
   std::function<void()> run;
-  std::vector<double> ms = {};
+  std::vector<double> ms = {}, cold_ms = {};
 };
 
 // Two separate buffers, the same threads and chunks of at least 64 KiB.
@@ -109,6 +109,22 @@ void measure(std::vector<Timed>& ops, int repeats) {
     }
 }
 
+// The same for single calls whose data come from memory: before each, another buffer, larger than
+// the caches, is written.
+void measure_cold(std::vector<Timed>& ops, int repeats) {
+  constexpr int64_t kFloats = int64_t{96} << 18;  // 96 MiB
+  Tensor other = Tensor::empty({kFloats}, DType::f32);
+  float* data = other.data<float>();
+  for (int r = 0; r < repeats; ++r)
+    for (size_t i = 0; i < ops.size(); ++i) {
+      parallel_for(kFloats, 16384, [&](int64_t begin, int64_t end) {
+        std::fill(data + begin, data + end, static_cast<float>(r));
+      });
+      Timed& op = ops[(i + static_cast<size_t>(r)) % ops.size()];
+      op.cold_ms.push_back(time_calls(op.run, 1));
+    }
+}
+
 std::pair<int64_t, int64_t> parse_shape(const std::string& text) {
   long long rows = 0, cols = 0;
   char rest = 0;
@@ -135,7 +151,8 @@ std::vector<OpsBenchRow> bench_ops(const OpsBenchOptions& options) {
       });
       if (options.forward_only) ops.resize(kBackwardCopy);
       measure(ops, options.repeats);
-      const double copy = median(ops[kCopy].ms);
+      if (!options.forward_only) measure_cold(ops, options.repeats);
+      const double copy = median(ops[kCopy].ms), cold_copy = median(ops[kCopy].cold_ms);
       for (const Timed& op : ops) {
         OpsBenchRow row{
             op.name, dtype, r, c, median(op.ms), quantile(op.ms, 0.1), quantile(op.ms, 0.9)};
@@ -144,6 +161,8 @@ std::vector<OpsBenchRow> bench_ops(const OpsBenchOptions& options) {
             (three ? 3.0 : 2.0) * static_cast<double>(buffers.x.bytes()) / row.median_ms / 1e6;
         row.over_copy = row.median_ms / copy;
         row.over_equal_bytes = row.median_ms / (three ? median(ops[kBackwardCopy].ms) : copy);
+        row.cold_ms = median(op.cold_ms);
+        row.cold_over_copy = row.cold_ms / cold_copy;
         row.ms = op.ms;
         rows.push_back(row);
       }
@@ -163,19 +182,23 @@ nlohmann::json ops_bench_json(const std::vector<OpsBenchRow>& rows) {
                    {"p90_ms", json_number(r.p90_ms)},
                    {"gb_per_s", json_number(r.gb_per_s)},
                    {"over_copy", json_number(r.over_copy)},
-                   {"over_equal_bytes", json_number(r.over_equal_bytes)}});
+                   {"over_equal_bytes", json_number(r.over_equal_bytes)},
+                   {"cold_ms", json_number(r.cold_ms)},
+                   {"cold_over_copy", json_number(r.cold_over_copy)}});
   return {{"rows", out}};
 }
 
 std::string ops_bench_table(const std::vector<OpsBenchRow>& rows) {
   std::string out =
-      fmt::format("{:<22} {:>8} {:>12} {:>10} {:>10} {:>10} {:>8} {:>10} {:>17}\n", "op", "dtype",
-                  "shape", "median ms", "p10", "p90", "GB/s", "over copy", "over equal bytes");
+      fmt::format("{:<22} {:>8} {:>12} {:>10} {:>10} {:>10} {:>8} {:>10} {:>17} {:>10} {:>10}\n",
+                  "op", "dtype", "shape", "median ms", "p10", "p90", "GB/s", "over copy",
+                  "over equal bytes", "cold ms", "over copy");
   for (const OpsBenchRow& r : rows)
     out += fmt::format(
-        "{:<22} {:>8} {:>12} {:>10.4f} {:>10.4f} {:>10.4f} {:>8.1f} {:>10.2f} {:>17.2f}\n", r.name,
-        r.dtype, fmt::format("{}x{}", r.rows, r.cols), r.median_ms, r.p10_ms, r.p90_ms, r.gb_per_s,
-        r.over_copy, r.over_equal_bytes);
+        "{:<22} {:>8} {:>12} {:>10.4f} {:>10.4f} {:>10.4f} {:>8.1f} {:>10.2f} {:>17.2f} "
+        "{:>10.4f} {:>10.2f}\n",
+        r.name, r.dtype, fmt::format("{}x{}", r.rows, r.cols), r.median_ms, r.p10_ms, r.p90_ms,
+        r.gb_per_s, r.over_copy, r.over_equal_bytes, r.cold_ms, r.cold_over_copy);
   return out;
 }
 
