@@ -10,16 +10,10 @@
 #include <vector>
 
 #include "core/tensor.h"
+#include "data/data_split.h"
 #include "data/token_file.h"
 
 namespace cbwc {
-
-struct Batch {
-  Tensor ids;             // (B, T) int32
-  Tensor targets;         // (B, T) int32; kIgnoredTarget where an evaluation window is padded
-  int64_t positions = 0;  // windows read from the stream once this batch is done
-};
-inline constexpr int32_t kIgnoredTarget = -100;
 
 // Where each window starts. Window number p (0, 1, ...) of the endless stream.
 class BatchOrder {

@@ -24,6 +24,7 @@ struct Config {
     std::string early_stop_metric = "none";
     int64_t early_stop_patience = 5;
     bool norm_stats = true, attention_stats = false, grad_depth = false;
+    int64_t bleu_samples = 500, beam = 4;
   } run;
   struct Model {
     std::string family = "gpt";
@@ -38,6 +39,12 @@ struct Config {
     double dropout = 0, attention_dropout = 0;
     std::string dropout_placement = "element", dtype = "float32";
     double init_std = 0.02;
+    int64_t classes = 0, decoder_layers = 0;
+    double mlp_ratio = 4, drop_path = 0, rotary = 0.5;
+    std::string task = "classification", pool = "class_token";
+    int64_t image = 224, patch = 16, window = 7;
+    std::vector<int64_t> depths = {2, 2, 6, 2}, stage_heads = {3, 6, 12, 24};
+    bool patch_norm = true, checkpoint = false;
   } model;
   struct Data {
     std::string file;
@@ -45,7 +52,16 @@ struct Config {
     std::string train_split = "train", eval_split = "val";
     int64_t prefetch = 2;
     bool file_locking = true;
+    int64_t workers = 1, by_length = 16;
+    std::string bad_images = "error";
+    double mask_probability = 0.15;
   } data;
+  struct Augment {
+    int64_t pad_crop = 0;
+    double crop_scale = 1, jitter = 0, erase = 0, mixup = 0, cutmix = 0, rand_magnitude = 9;
+    bool flip = false;
+    int64_t rand_ops = 0;
+  } augment;
   struct Optim {
     std::string name = "adamw";
     double lr = 1e-3, weight_decay = 0.1, beta1 = 0.9, beta2 = 0.95, eps = 1e-8, momentum = 0.9;
@@ -54,6 +70,7 @@ struct Config {
     double min_lr_ratio = 0.1, clip = 1.0;
     int64_t accumulate = 1;
     std::string nonfinite = "stop";
+    double label_smoothing = 0;
   } optim;
   struct Compare {
     std::vector<std::string> arms = {"layernorm", "rmsnorm", "cbwc_rmsnorm"};

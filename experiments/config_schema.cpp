@@ -31,13 +31,15 @@ std::vector<ConfigKey> run_keys() {
     {s, "norm_stats", CBWC_FIELD(run.norm_stats), "", "write norm_stats.csv at each logged step", 0, 0, {}, false, ""},
     {s, "attention_stats", CBWC_FIELD(run.attention_stats), "", "write attention.csv: the largest attention logit of each block", 0, 0, {}, false, ""},
     {s, "grad_depth", CBWC_FIELD(run.grad_depth), "", "write grad_depth.csv: the gradient norm of each module", 0, 0, {}, false, ""},
+    {s, "bleu_samples", CBWC_FIELD(run.bleu_samples), "sentences", "encoder_decoder: sentences of the evaluation split translated for BLEU at the end of a run; 0: none", 0, kMaxInt, {}, false, ""},
+    {s, "beam", CBWC_FIELD(run.beam), "hypotheses", "encoder_decoder: width of the beam when translating; 1: greedy", 1, 1000, {}, false, "num_beams"},
   };
 }
 
 std::vector<ConfigKey> model_keys() {
   const std::string s = "model";
   return {
-    {s, "family", CBWC_FIELD(model.family), "", "kind of model", 0, 0, {"gpt"}, false, "type"},
+    {s, "family", CBWC_FIELD(model.family), "", "kind of model", 0, 0, {"gpt", "opt", "phi", "bloom", "bert", "vit", "swin", "encoder_decoder"}, false, "type"},
     {s, "layers", CBWC_FIELD(model.layers), "blocks", "Transformer blocks", 1, 10000, {}, false, "n_layer"},
     {s, "dim", CBWC_FIELD(model.dim), "channels", "width of the residual stream; a multiple of heads", 1, 1e6, {}, false, "n_embd"},
     {s, "heads", CBWC_FIELD(model.heads), "heads", "attention heads", 1, 1e6, {}, false, "n_head"},
@@ -56,6 +58,20 @@ std::vector<ConfigKey> model_keys() {
     {s, "dropout_placement", CBWC_FIELD(model.dropout_placement), "", "where model.dropout acts", 0, 0, {"element", "before_projection", "path", "centred"}, false, ""},
     {s, "dtype", CBWC_FIELD(model.dtype), "", "type of weights and activations", 0, 0, {"float32", "float64"}, false, "precision"},
     {s, "init_std", CBWC_FIELD(model.init_std), "", "standard deviation of initial weights (residual projections: / sqrt(2 layers))", 0, 10, {}, true, "initializer_range"},
+    {s, "classes", CBWC_FIELD(model.classes), "classes", "outputs of a classifier; 0: the data file's classes", 0, kMax32, {}, false, "num_classes"},
+    {s, "decoder_layers", CBWC_FIELD(model.decoder_layers), "blocks", "encoder_decoder: blocks of the decoder; 0: as many as layers", 0, 10000, {}, false, ""},
+    {s, "mlp_ratio", CBWC_FIELD(model.mlp_ratio), "", "hidden width of the MLP over the stream's; not for gpt, which has 4", 0, 1000, {}, true, "intermediate_size"},
+    {s, "drop_path", CBWC_FIELD(model.drop_path), "probability", "vit, swin: a whole branch of a sample is dropped; rises linearly from 0 in the first block to this in the last", 0, 0.999, {}, false, "stochastic_depth"},
+    {s, "rotary", CBWC_FIELD(model.rotary), "", "phi: part of each head's channels that is rotated", 0, 1, {}, false, "partial_rotary_factor"},
+    {s, "task", CBWC_FIELD(model.task), "", "bert: predict masked tokens (mlm) or a text's class", 0, 0, {"classification", "mlm"}, false, ""},
+    {s, "pool", CBWC_FIELD(model.pool), "", "vit: what the classifier reads", 0, 0, {"class_token", "mean"}, false, "global_pool"},
+    {s, "image", CBWC_FIELD(model.image), "pixels", "vit, swin: height and width of an image", 1, 65536, {}, false, "img_size"},
+    {s, "patch", CBWC_FIELD(model.patch), "pixels", "vit, swin: height and width of a patch", 1, 65536, {}, false, "patch_size"},
+    {s, "window", CBWC_FIELD(model.window), "patches", "swin: height and width of an attention window", 1, 65536, {}, false, "window_size"},
+    {s, "depths", CBWC_FIELD(model.depths), "blocks", "swin: blocks of each stage; dim is the first stage's and doubles", 1, 1000, {}, false, ""},
+    {s, "stage_heads", CBWC_FIELD(model.stage_heads), "heads", "swin: attention heads of each stage", 1, 1e6, {}, false, "num_heads"},
+    {s, "patch_norm", CBWC_FIELD(model.patch_norm), "", "swin: a norm after the patch embedding", 0, 0, {}, false, ""},
+    {s, "checkpoint", CBWC_FIELD(model.checkpoint), "", "activation checkpointing: keep only each block's input and compute the block again on the way back; the same bits, less memory, about a third more time", 0, 0, {}, false, "gradient_checkpointing"},
   };
 }
 
@@ -68,6 +84,25 @@ std::vector<ConfigKey> data_keys() {
     {s, "eval_split", CBWC_FIELD(data.eval_split), "", "split to evaluate on", 0, 0, {"train", "val", "test"}, false, "split"},
     {s, "prefetch", CBWC_FIELD(data.prefetch), "batches", "batches made ahead on another thread; 0: none", 0, 1024, {}, false, "num_workers"},
     {s, "file_locking", CBWC_FIELD(data.file_locking), "", "lock data files while open; false for file systems without locks", 0, 0, {}, false, ""},
+    {s, "workers", CBWC_FIELD(data.workers), "threads", "threads that make batches (images, sentences); the stream is the same for any number", 1, 1024, {}, false, "num_threads"},
+    {s, "by_length", CBWC_FIELD(data.by_length), "batches", "sentences: every so many batches of the random order are sorted by length, so that less is padding; 0: none", 0, 1e6, {}, false, "group_by_length"},
+    {s, "bad_images", CBWC_FIELD(data.bad_images), "", "an image that cannot be decoded ends the run with its path, or is skipped and counted", 0, 0, {"error", "skip"}, false, ""},
+    {s, "mask_probability", CBWC_FIELD(data.mask_probability), "probability", "bert, task mlm: tokens that are predicted (80 % masked, 10 % random, 10 % kept)", 0, 1, {}, true, "mlm_probability"},
+  };
+}
+
+std::vector<ConfigKey> augment_keys() {
+  const std::string s = "augment";
+  return {
+    {s, "crop_scale", CBWC_FIELD(augment.crop_scale), "", "smallest area of a random resized crop (aspect 3/4 to 4/3) over the image's; 1: none", 0, 1, {}, true, "scale"},
+    {s, "pad_crop", CBWC_FIELD(augment.pad_crop), "pixels", "random shift by up to this, the border filled with zeros; 0: none", 0, 65536, {}, false, ""},
+    {s, "flip", CBWC_FIELD(augment.flip), "", "mirror left and right with probability 1/2", 0, 0, {}, false, "hflip"},
+    {s, "rand_ops", CBWC_FIELD(augment.rand_ops), "operations", "RandAugment: operations on each image; 0: none", 0, 100, {}, false, "aa"},
+    {s, "rand_magnitude", CBWC_FIELD(augment.rand_magnitude), "", "RandAugment: strength, 10 is the largest", 0, 10, {}, false, ""},
+    {s, "jitter", CBWC_FIELD(augment.jitter), "", "largest relative change of brightness, contrast and saturation; 0: none", 0, 1, {}, false, "color_jitter"},
+    {s, "erase", CBWC_FIELD(augment.erase), "probability", "random erasing: a rectangle becomes noise", 0, 1, {}, false, "reprob"},
+    {s, "mixup", CBWC_FIELD(augment.mixup), "", "alpha of the Beta distribution of mixup's share; 0: none", 0, 100, {}, false, ""},
+    {s, "cutmix", CBWC_FIELD(augment.cutmix), "", "alpha of the Beta distribution of cutmix's area; 0: none; with mixup, either with probability 1/2", 0, 100, {}, false, ""},
   };
 }
 
@@ -87,6 +122,7 @@ std::vector<ConfigKey> optim_keys() {
     {s, "clip", CBWC_FIELD(optim.clip), "", "largest global gradient norm; 0: no clipping", 0, kInf, {}, false, "grad_clip"},
     {s, "accumulate", CBWC_FIELD(optim.accumulate), "batches", "batches whose gradients make one step, weighted by tokens", 1, 1e6, {}, false, "gradient_accumulation_steps"},
     {s, "nonfinite", CBWC_FIELD(optim.nonfinite), "", "a step with a non-finite loss or gradient: end the run, or skip the step and count it", 0, 0, {"stop", "skip"}, false, "nan_policy"},
+    {s, "label_smoothing", CBWC_FIELD(optim.label_smoothing), "", "of the training loss: this much of the target is spread over all classes", 0, 0.999, {}, false, "smoothing"},
   };
 }
 
@@ -109,7 +145,7 @@ std::vector<ConfigKey> study_keys() {
 const std::vector<ConfigKey>& config_keys() {
   static const std::vector<ConfigKey> keys = [] {
     std::vector<ConfigKey> all = run_keys();
-    for (const auto& more : {model_keys(), data_keys(), optim_keys(), study_keys()})
+    for (const auto& more : {model_keys(), data_keys(), augment_keys(), optim_keys(), study_keys()})
       all.insert(all.end(), more.begin(), more.end());
     return all;
   }();

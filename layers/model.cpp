@@ -1,0 +1,25 @@
+#include "layers/model.h"
+
+#include "autograd/ops/elementwise.h"
+#include "autograd/ops/shape.h"
+
+namespace cbwc {
+
+CrossEntropyResult Model::loss(const ModelInput& input, const ModelTargets& targets,
+                               const Context& context, const CrossEntropyOptions& options) {
+  const Variable y = logits(input, context);
+  const int64_t classes = y.size(-1), rows = y.value().numel() / classes;
+  CBWC_CHECK(targets.ids.numel() == rows, "model: ", targets.ids.numel(), " targets of shape ",
+             to_string(targets.ids.shape()), " for logits of shape ", to_string(y.shape()));
+  const Variable flat = reshape(y, {rows, classes});
+  CrossEntropyResult result = cross_entropy(flat, targets.ids.reshape({rows}), options);
+  if (!targets.mixed.defined()) return result;
+  CBWC_CHECK(targets.mixed.numel() == rows, "model: ", targets.mixed.numel(), " mixed targets for ",
+             rows, " rows");
+  const CrossEntropyResult other = cross_entropy(flat, targets.mixed.reshape({rows}), options);
+  result.loss_sum =
+      add(scale(result.loss_sum, targets.share), scale(other.loss_sum, 1 - targets.share));
+  return result;
+}
+
+}  // namespace cbwc
