@@ -11,16 +11,16 @@ namespace cbwc {
 
 // Host tensors, one sample a row. What a task does not have stays undefined.
 struct Batch {
-  Tensor ids;             // (B, T) int32 tokens; of the source in a translation
-  Tensor targets;         // (B, T), (B, S), (B) or (N) int32: token, class; kIgnoredTarget: none
-  int64_t positions = 0;  // what was read from the stream once this batch is done
-  Tensor mask;            // (B, T) int32, 1 = a token, 0 = padding; undefined: no padding
-  Tensor token_types;     // (B, T) int32, 0 = first text, 1 = second
-  Tensor decoder_ids;     // (B, S) int32: the translation so far, shifted right
-  Tensor rows;            // (N) int32: flat places b * T + t that `targets` (N) speaks of
-  Tensor images;          // (B, 3, H, W) float32, normalised
-  Tensor mixed_targets;   // (B) int32: the other image's class (mixup, cutmix)
-  double share = 1;       // of `targets` in the loss; the rest is mixed_targets'
+  Tensor ids = {};          // (B, T) int32 tokens; of the source in a translation
+  Tensor targets = {};      // (B, T), (B, S), (B) or (N) int32: token, class; kIgnoredTarget: none
+  int64_t positions = 0;    // what was read from the stream once this batch is done
+  Tensor mask = {};         // (B, T) int32, 1 = a token, 0 = padding; undefined: no padding
+  Tensor token_types = {};  // (B, T) int32, 0 = first text, 1 = second
+  Tensor decoder_ids = {};  // (B, S) int32: the translation so far, shifted right
+  Tensor rows = {};         // (N) int32: flat places b * T + t that `targets` (N) speaks of
+  Tensor images = {};       // (B, 3, H, W) float32, normalised
+  Tensor mixed_targets = {};  // (B) int32: the other image's class (mixup, cutmix)
+  double share = 1;           // of `targets` in the loss; the rest is mixed_targets'
 };
 inline constexpr int32_t kIgnoredTarget = -100;
 

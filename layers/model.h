@@ -8,19 +8,19 @@ namespace cbwc {
 
 // What a family does not read stays undefined; a missing one is an Error naming it.
 struct ModelInput {
-  Tensor ids;          // (B, T) int32 or int64 tokens; of the source in a translation
-  Tensor mask;         // (B, T) int32, 0 = padding, not seen; undefined: none
-  Tensor token_types;  // (B, T) int32; undefined: all 0
-  Tensor decoder_ids;  // (B, S) int32: the target's tokens, shifted right
-  Tensor rows;         // (N) int32: flat places b * T + t whose logits are wanted; undefined: all
-  Tensor images;       // (B, channels, H, W), cast to the model's type
+  Tensor ids = {};          // (B, T) int32 or int64 tokens; of the source in a translation
+  Tensor mask = {};         // (B, T) int32, 0 = padding, not seen; undefined: none
+  Tensor token_types = {};  // (B, T) int32; undefined: all 0
+  Tensor decoder_ids = {};  // (B, S) int32: the target's tokens, shifted right
+  Tensor rows = {};    // (N) int32: flat places b * T + t whose logits are wanted; undefined: all
+  Tensor images = {};  // (B, channels, H, W), cast to the model's type
 };
 
 // One a row of the logits; kIgnored (-100) is not counted.
 struct ModelTargets {
-  Tensor ids;        // int32
-  Tensor mixed;      // a second class of each row (mixup, cutmix); undefined: none
-  double share = 1;  // of `ids` in the loss; the rest is `mixed`'s
+  Tensor ids = {};    // int32
+  Tensor mixed = {};  // a second class of each row (mixup, cutmix); undefined: none
+  double share = 1;   // of `ids` in the loss; the rest is `mixed`'s
 };
 
 class Model : public Module {
