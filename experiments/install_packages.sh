@@ -1,9 +1,9 @@
 # Sourced by tests/run.sh and experiments/quickstart.sh: the Debian packages, and a function that
 # installs the missing ones (as root or with sudo; quiet when there is nothing to do).
 build_packages="g++ cmake make libopenblas-openmp-dev libhdf5-dev libutf8proc-dev zlib1g-dev libcli11-dev
-  libtomlplusplus-dev libfmt-dev nlohmann-json3-dev"
+  libtomlplusplus-dev libfmt-dev nlohmann-json3-dev libjpeg62-turbo-dev libpng-dev libsentencepiece-dev"
 test_packages="catch2"
-run_packages="gnuplot-nox wordnet-base"
+run_packages="gnuplot-nox wordnet-base dataset-fashion-mnist"
 
 install_packages() {
   local missing=() package

@@ -27,6 +27,7 @@ third_party() {
     cblas.h | openblas_config.h) home='core/kernels/cpu/*' ;;
     cuda*.h | cublas*.h | cudnn*.h) home='core/cuda/* core/kernels/cuda/*' ;;
     hdf5.h | H5*.h) home='data/*.cpp data/*private*.h data/*internal*.h data/hdf5*.h tests/*' ;;
+    jpeglib.h | png.h | sentencepiece*.h | zlib.h) home='data/*.cpp tests/*' ;;
     CLI/* | toml++/*) home='experiments/* tests/*' ;;
     catch2/*) home='tests/*' ;;
     *) return ;;
@@ -88,6 +89,8 @@ core/kernels/softmax.h <cuda_runtime.h>
 core/kernels/cpu/matmul.cpp <cublas_v2.h>
 experiments/trainer.cpp <hdf5.h>
 data/batches.h <hdf5.h>
+data/image_file.h <png.h>
+experiments/trainer.cpp <jpeglib.h>
 data/token_file.cpp <CLI/CLI.hpp>
 layers/gpt.cpp <toml++/toml.h>
 core/tensor.h <catch2/catch.hpp>
