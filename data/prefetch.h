@@ -1,78 +1,97 @@
-// Makes items ahead on one other thread, in order. An exception of the producer reaches the
-// consumer at the item where it happened. Nothing is forked.
+// Makes items ahead on other threads and gives them in order, whatever the number of threads. An
+// exception of the producer reaches the consumer at the item where it happened. Nothing is forked.
 #pragma once
+#include <algorithm>
 #include <condition_variable>
 #include <deque>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <vector>
 
 namespace cbwc {
 
 template <class Item>
 class Prefetcher {
  public:
-  // produce() is called on the other thread only; nullopt ends the stream.
-  Prefetcher(std::function<std::optional<Item>()> produce, size_t depth)
-      : produce_(std::move(produce)), depth_(depth), thread_([this] { run(); }) {}
+  using Job = std::function<std::optional<Item>()>;  // makes one item; nullopt ends the stream
+
+  // plan() is called in order and never twice at once; its jobs run side by side. At most
+  // max(depth, workers) items are finished or in work.
+  Prefetcher(std::function<Job()> plan, size_t depth, size_t workers)
+      : plan_(std::move(plan)), depth_(std::max(depth, workers)) {
+    for (size_t i = 0; i < workers; ++i) threads_.emplace_back([this] { run(); });
+  }
+  // produce() is called on the one other thread only.
+  Prefetcher(Job produce, size_t depth)
+      : Prefetcher(std::function<Job()>([produce] { return produce; }), depth, 1) {}
   ~Prefetcher() {
     {
       std::lock_guard lock(mutex_);
       stop_ = true;
     }
     changed_.notify_all();
-    thread_.join();
+    for (std::thread& thread : threads_) thread.join();
   }
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
 
   std::optional<Item> next() {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return !items_.empty() || done_; });
-    if (items_.empty()) {
-      if (error_) std::rethrow_exception(error_);
-      return std::nullopt;
-    }
-    std::optional<Item> item = std::move(items_.front());
-    items_.pop_front();
+    changed_.wait(lock, [this] { return !slots_.empty() && slots_.front()->ready; });
+    Slot& front = *slots_.front();
+    // The end and an error stay in front: every later call gives them again.
+    if (front.error) std::rethrow_exception(front.error);
+    if (!front.item) return std::nullopt;
+    std::optional<Item> item = std::move(front.item);
+    slots_.pop_front();
     changed_.notify_all();
     return item;
   }
 
  private:
+  struct Slot {
+    std::optional<Item> item;
+    std::exception_ptr error;
+    bool ready = false;
+  };
+
   void run() {
     for (;;) {
-      {
-        std::unique_lock lock(mutex_);
-        changed_.wait(lock, [this] { return stop_ || items_.size() < depth_; });
-        if (stop_) return;
-      }
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [this] { return stop_ || slots_.size() < depth_; });
+      if (stop_) return;
+      const auto slot = std::make_shared<Slot>();
+      slots_.push_back(slot);
+      Job job;
       std::optional<Item> item;
       std::exception_ptr error;
       try {
-        item = produce_();
+        job = plan_();
+        lock.unlock();
+        item = job();
       } catch (...) {
         error = std::current_exception();
       }
-      std::lock_guard lock(mutex_);
-      if (item) items_.push_back(std::move(*item));
-      error_ = error;
-      done_ = !item;
+      if (!lock.owns_lock()) lock.lock();
+      slot->item = std::move(item);
+      slot->error = error;
+      slot->ready = true;
+      if (!slot->item) stop_ = true;
       changed_.notify_all();
-      if (done_) return;
     }
   }
 
-  std::function<std::optional<Item>()> produce_;
+  std::function<Job()> plan_;
   const size_t depth_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Item> items_;
-  std::exception_ptr error_;
-  bool stop_ = false, done_ = false;
-  std::thread thread_;  // last: it starts when everything above exists
+  std::deque<std::shared_ptr<Slot>> slots_;
+  bool stop_ = false;
+  std::vector<std::thread> threads_;  // last: they start when everything above exists
 };
 
 }  // namespace cbwc

@@ -3,6 +3,7 @@
 // is random within a sample (a crop, a mask) is a function of (seed, epoch, sample). So the stream
 // is the same for any number of workers, with or without prefetch (cases.md P65).
 #pragma once
+#include <string>
 #include <vector>
 
 #include "core/rng.h"
@@ -16,7 +17,8 @@ struct Draw {
   Rng rng(const std::string& purpose) const;  // of this sample in this epoch
 };
 
-// Const calls come from several threads at once.
+// Const calls come from several threads at once. They do not start threads of their own: the
+// workers are the parallelism.
 class Samples {
  public:
   virtual ~Samples() = default;
@@ -26,9 +28,19 @@ class Samples {
   virtual Batch eval_batch(const std::vector<int64_t>& samples) const = 0;
 };
 
-// With `by_length`, every stretch of that many batches of the random order is sorted by length
-// before it is cut into batches, and these are shuffled: less padding. 0: plain random order.
+// by_length 0: plain random order; a batch at the end of an epoch is filled from the next one.
+// Else every stretch of that many batches of the random order is sorted by length before it is cut
+// into batches, and these are shuffled: less padding. Then the last batch of an epoch has what is
+// left, and a position is the start of a batch (Error otherwise: the batch size has changed).
+// With prefetch, at most max(prefetch, workers) batches are made ahead.
 std::shared_ptr<const DataSplit> split_of(std::shared_ptr<const Samples> samples,
                                           int64_t by_length = 0);
+
+// How fast a stream gives samples when nobody else works: `batches` batches after a first one.
+struct StreamSpeed {
+  double samples_per_second = 0, seconds = 0;
+  int64_t samples = 0;
+};
+StreamSpeed measure_stream(BatchStream& stream, int64_t batches);
 
 }  // namespace cbwc
