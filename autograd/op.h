@@ -28,6 +28,10 @@ class Gradients {
     bool accumulate;
   };
   Target target(int input);
+  // Moves out what other ops have sent to input i so far (undefined: nothing yet); give() the sum.
+  Tensor take_partial(int input);
+  // The gradient of input i, a parameter, was added to the parameter itself.
+  void mark_given(int input) { slots_[input].given = true; }
   // Another backward over the same saved tensors may follow: they must not be written into.
   bool keeps_data() const { return keeps_data_; }
 

@@ -63,7 +63,17 @@ Gradients::Target Gradients::target(int input) {
   return {*slot.activation, had};
 }
 
+Tensor Gradients::take_partial(int input) {
+  const Slot& slot = slots_[input];
+  return slot.activation == nullptr ? Tensor() : std::move(*slot.activation);
+}
+
 Tape::Tape() : serial_(next_serial++) {}
+Tape::Tape(const Tape& outer, std::string scope, bool keeps_data)
+    : observer_(outer.observer_),
+      scope_(std::move(scope)),
+      serial_(next_serial++),
+      keeps_data_(keeps_data) {}
 Tape::~Tape() { nodes_alive -= static_cast<int64_t>(nodes_.size()); }
 
 Tape* Tape::current() { return active; }
@@ -119,7 +129,7 @@ std::vector<Variable> Tape::record(std::unique_ptr<Op> op,
     node.inputs.push_back(v->defined() ? adopt(*v) : -1);
     if (node.inputs.back() >= 0) needs_grad |= values_[node.inputs.back()].needs_grad;
   }
-  if (!needs_grad) op->release();
+  if (!needs_grad || !keeps_data_) op->release();
   node.scope = scope_;
   std::vector<Variable> result;
   for (Tensor& output : outputs) {
@@ -151,13 +161,11 @@ void Tape::observe_backward(const TapeNode& node) const {
   observer_(node, true, seen);
 }
 
-void Tape::check_backward(const Variable& loss, const BackwardOptions& options) const {
+void Tape::check_backward(const BackwardOptions& options) const {
   CBWC_CHECK(!options.create_graph,
              "autograd: second derivatives are not supported (create_graph)");
   CBWC_CHECK(!freed_, "autograd: backward was already run and has freed this tape's data");
-  CBWC_CHECK(loss.tape() == this, "autograd: backward from a value that is not on this tape");
-  CBWC_CHECK(loss.value().numel() == 1, "autograd: backward starts from one element, not from ",
-             to_string(loss.shape()));
+  CBWC_CHECK(keeps_data_, "autograd: this tape keeps no data: backward cannot be run on it");
   for (const TapeValue& v : values_)
     CBWC_CHECK(!v.parameter || v.parameter->version() == v.parameter_version,
                "autograd: parameter ", v.parameter->name(),
@@ -165,13 +173,41 @@ void Tape::check_backward(const Variable& loss, const BackwardOptions& options) 
 }
 
 void Tape::backward(const Variable& loss, const BackwardOptions& options) {
-  check_backward(loss, options);
+  check_backward(options);
+  CBWC_CHECK(loss.tape() == this, "autograd: backward from a value that is not on this tape");
+  CBWC_CHECK(loss.value().numel() == 1, "autograd: backward starts from one element, not from ",
+             to_string(loss.shape()));
   gradients_.assign(values_.size(), Tensor());
-  std::vector<bool> reached(values_.size(), false);
   if (values_[loss.id()].needs_grad) {
     gradients_[loss.id()] =
         Tensor::full(loss.shape(), options.seed, loss.dtype(), loss.value().device());
   }
+  walk_back(options);
+}
+
+std::vector<bool> Tape::backward_from(std::vector<Known> known, const BackwardOptions& options) {
+  check_backward(options);
+  gradients_.assign(values_.size(), Tensor());
+  for (Known& k : known) {
+    CBWC_CHECK(k.value.tape() == this, "autograd: backward from a value that is not on this tape");
+    CBWC_CHECK(k.gradient.shape() == k.value.shape() && k.gradient.dtype() == k.value.dtype(),
+               "autograd: a gradient of ", to_string(k.gradient.shape()), " for a value of ",
+               to_string(k.value.shape()));
+    if (!values_[k.value.id()].needs_grad) continue;
+    Tensor& slot = gradients_[k.value.id()];
+    if (!slot.defined()) {
+      slot = std::move(k.gradient);
+      continue;
+    }
+    if (!slot.unique()) slot = slot.clone();
+    add_in_place(slot, k.gradient.contiguous());
+  }
+  known.clear();  // what is held twice would be copied before it is added to
+  return walk_back(options);
+}
+
+std::vector<bool> Tape::walk_back(const BackwardOptions& options) {
+  std::vector<bool> reached(values_.size(), false);
   for (size_t n = nodes_.size(); n-- > 0;) {
     TapeNode& node = nodes_[n];
     Gradients g;
@@ -209,6 +245,7 @@ void Tape::backward(const Variable& loss, const BackwardOptions& options) {
     CBWC_CHECK(!values_[i].parameter || !values_[i].needs_grad || reached[i],
                "autograd: trainable parameter ", values_[i].parameter->name(),
                " got no gradient: nothing connects it to the loss");
+  return reached;
 }
 
 Tensor Tape::grad(const Variable& leaf) const {

@@ -69,6 +69,9 @@ using TapeObserver =
 class Tape {
  public:
   Tape();
+  // A tape for a part of `outer`'s work, in a scope of it and with its observer. Without data it
+  // keeps the structure only and cannot be used for backward (autograd/checkpoint.h).
+  Tape(const Tape& outer, std::string scope, bool keeps_data);
   ~Tape();
   Tape(const Tape&) = delete;
   Tape& operator=(const Tape&) = delete;
@@ -85,18 +88,27 @@ class Tape {
   // Adds into the parameters' gradients. A second call on freed data is an Error; so is a parameter
   // changed since it was recorded (named).
   void backward(const Variable& loss, const BackwardOptions& options = {});
+  // The same from gradients known so far, of outputs and of leaves alike; each later contribution
+  // is added to them. Returns, for each value, whether any op sent it a gradient.
+  struct Known {
+    Variable value;
+    Tensor gradient;
+  };
+  std::vector<bool> backward_from(std::vector<Known> known, const BackwardOptions& options = {});
   Tensor grad(const Variable& leaf) const;  // of a leaf made with needs_grad, after backward
 
   void set_observer(TapeObserver observer) { observer_ = std::move(observer); }
 
   const std::vector<TapeNode>& nodes() const { return nodes_; }
   const std::vector<TapeValue>& values() const { return values_; }
-  uint64_t serial() const { return serial_; }  // unique per tape in this process
-  static int64_t live_nodes();                 // over all tapes (cases.md P41)
+  const std::string& scope() const { return scope_; }  // where ops are recorded now
+  uint64_t serial() const { return serial_; }          // unique per tape in this process
+  static int64_t live_nodes();                         // over all tapes (cases.md P41)
 
  private:
   friend class ScopeGuard;
-  void check_backward(const Variable& loss, const BackwardOptions& options) const;
+  void check_backward(const BackwardOptions& options) const;
+  std::vector<bool> walk_back(const BackwardOptions& options);
   ValueId adopt(const Variable& v);  // the id of v here; a constant leaf if it came from elsewhere
   std::vector<TapeNode> nodes_;
   std::vector<TapeValue> values_;
@@ -106,7 +118,7 @@ class Tape {
   TapeObserver observer_;
   std::string scope_;
   uint64_t serial_;
-  bool freed_ = false;
+  bool keeps_data_ = true, freed_ = false;
 };
 
 // Makes a tape the thread's active one for a scope; nullptr switches recording off.

@@ -29,6 +29,8 @@ struct Context {
   bool training = false;
   Rng* rng = nullptr;                     // dropout's stream; needed when training with dropout
   LayerStatistics* statistics = nullptr;  // filled when set, at the price of one more pass
+  // Blocks keep their input alone and run again in the backward (layers/checkpoint_block.h).
+  bool checkpoint = false;
 };
 
 }  // namespace cbwc

@@ -8,6 +8,7 @@
 #include "autograd/ops/center.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/shape.h"
+#include "layers/checkpoint_block.h"
 #include "layers/choices.h"
 
 namespace cbwc {
@@ -106,7 +107,7 @@ Variable Gpt::embed(const Tensor& ids, const Context& context) {
 
 Variable Gpt::stream(const Tensor& ids, const Context& context) {
   Variable x = embed(ids, context);
-  for (auto& block : blocks_) x = block->forward(x, context);
+  for (auto& block : blocks_) x = run_block(*block, x, context);
   return x;
 }
 
