@@ -42,13 +42,15 @@ SelfAttention::SelfAttention(Module* parent, const std::string& name,
 }
 
 std::string SelfAttention::describe() const {
-  return fmt::format("causal attention {}, {} heads, qk norm {}, dropout {}", options_.dim,
-                     options_.heads, qk_norm_name(options_.qk_norm), options_.dropout);
+  return fmt::format("{}attention {}, {} heads, qk norm {}, dropout {}",
+                     options_.causal ? "causal " : "", options_.dim, options_.heads,
+                     qk_norm_name(options_.qk_norm), options_.dropout);
 }
 
-Variable SelfAttention::attend(const Variable& qkv, const Context& context) {
+Variable SelfAttention::attend(const Variable& qkv, const Context& context, const Tensor& mask) {
   AttentionOptions o;
-  o.causal = true;
+  o.causal = options_.causal;
+  o.key_mask = mask;
   if (context.training && options_.dropout > 0) {
     CBWC_CHECK(context.rng != nullptr, path(), ": dropout in training needs a random stream");
     o.dropout = options_.dropout;
@@ -74,9 +76,9 @@ Variable SelfAttention::attend(const Variable& qkv, const Context& context) {
   return y;
 }
 
-Variable SelfAttention::forward(const Variable& x, const Context& context) {
+Variable SelfAttention::forward(const Variable& x, const Context& context, const Tensor& mask) {
   const ScopeGuard scope(name());
-  return out_.forward(attend(qkv_.forward(x), context), context);
+  return out_.forward(attend(qkv_.forward(x), context, mask), context);
 }
 
 }  // namespace cbwc

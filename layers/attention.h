@@ -1,5 +1,5 @@
-// Causal multi-head self-attention with a fused qkv as GPT-2's, optional norms of q and k per head
-// (over the head's width, gains shared by the heads; not touched by the arm).
+// Multi-head self-attention with a fused qkv as GPT-2's, optional norms of q and k per head (over
+// the head's width, gains shared by the heads; not touched by the arm).
 #pragma once
 #include "layers/branch.h"
 
@@ -15,6 +15,7 @@ struct SelfAttentionOptions {
   double norm_eps = 1e-5;
   bool norm_bias = true;
   double dropout = 0;  // of the attention probabilities
+  bool causal = true;  // a token sees itself and those before it
 };
 
 class SelfAttention : public Module {
@@ -22,11 +23,12 @@ class SelfAttention : public Module {
   SelfAttention(Module* parent, const std::string& name, const SelfAttentionOptions& options,
                 const Init& init, const Init& output_init, const BranchOptions& branch);
   std::string describe() const override;
-  Variable forward(const Variable& x, const Context& context);  // (B, T, C) -> (B, T, C)
+  // (B, T, C) -> (B, T, C). mask: (B, T) int32, 0 = a token that nobody sees; undefined: none.
+  Variable forward(const Variable& x, const Context& context, const Tensor& mask = {});
   const Linear& projection() const { return out_.projection(); }
 
  private:
-  Variable attend(const Variable& qkv, const Context& context);
+  Variable attend(const Variable& qkv, const Context& context, const Tensor& mask);
   const SelfAttentionOptions options_;
   Linear qkv_;
   std::unique_ptr<NormLayer> q_norm_, k_norm_;  // null without QK-norm

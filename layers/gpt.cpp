@@ -64,7 +64,7 @@ Gpt::Gpt(const GptConfig& config, uint64_t seed)
                             config_.norm_bias, config_.attention_dropout},
                            branch_,
                            config_.placement,
-                           config_.gelu};
+                           activation_of(config_.gelu)};
   for (int64_t i = 0; i < config_.layers; ++i) {
     blocks_.push_back(std::make_unique<TransformerBlock>(this, fmt::format("blocks.{}", i), block,
                                                          init, output_init));

@@ -3,24 +3,44 @@
 #include <fmt/format.h>
 
 namespace cbwc {
+namespace {
 
-Mlp::Mlp(Module* parent, const std::string& name, int64_t dim, int64_t hidden, Gelu gelu,
-         const Init& init, const Init& output_init, const BranchOptions& branch)
+const char* label(Activation activation) {
+  switch (activation) {
+    case Activation::gelu_erf:
+      return "GELU erf";
+    case Activation::gelu_tanh:
+      return "GELU tanh";
+    case Activation::relu:
+      return "ReLU";
+    case Activation::silu:
+      return "SiLU";
+    case Activation::tanh:
+      return "tanh";
+    default:
+      return "sigmoid";
+  }
+}
+
+}  // namespace
+
+Mlp::Mlp(Module* parent, const std::string& name, int64_t dim, int64_t hidden,
+         Activation activation, const Init& init, const Init& output_init,
+         const BranchOptions& branch)
     : Module(parent, name),
       dim_(dim),
       hidden_(hidden),
-      gelu_(gelu),
+      activation_(activation),
       up_(this, "up", dim, hidden, true, init),
       down_(this, "down", hidden, dim, output_init, branch) {}
 
 std::string Mlp::describe() const {
-  return fmt::format("MLP {} -> {} -> {}, GELU {}", dim_, hidden_, dim_,
-                     gelu_ == Gelu::tanh ? "tanh" : "erf");
+  return fmt::format("MLP {} -> {} -> {}, {}", dim_, hidden_, dim_, label(activation_));
 }
 
 Variable Mlp::forward(const Variable& x, const Context& context) {
   const ScopeGuard scope(name());
-  return down_.forward(gelu(up_.forward(x), gelu_), context);
+  return down_.forward(activate(up_.forward(x), activation_), context);
 }
 
 }  // namespace cbwc

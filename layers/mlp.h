@@ -1,4 +1,4 @@
-// MLP: Linear to 4 x dim, GELU, projection back onto the residual stream.
+// MLP: Linear to `hidden` channels, activation, projection back onto the residual stream.
 #pragma once
 #include "autograd/ops/activation.h"
 #include "layers/branch.h"
@@ -7,7 +7,7 @@ namespace cbwc {
 
 class Mlp : public Module {
  public:
-  Mlp(Module* parent, const std::string& name, int64_t dim, int64_t hidden, Gelu gelu,
+  Mlp(Module* parent, const std::string& name, int64_t dim, int64_t hidden, Activation activation,
       const Init& init, const Init& output_init, const BranchOptions& branch);
   std::string describe() const override;
   Variable forward(const Variable& x, const Context& context);
@@ -15,7 +15,7 @@ class Mlp : public Module {
 
  private:
   const int64_t dim_, hidden_;
-  const Gelu gelu_;
+  const Activation activation_;
   Linear up_;
   BranchOutput down_;
 };

@@ -32,20 +32,21 @@ TransformerBlock::TransformerBlock(Module* parent, const std::string& name,
       norm1_(block_norm(this, "norm1", options, init.dtype)),
       attention_(this, "attn", options.attention, init, output_init, options.branch),
       norm2_(block_norm(this, "norm2", options, init.dtype)),
-      mlp_(this, "mlp", options.attention.dim, 4 * options.attention.dim, options.gelu, init,
-           output_init, options.branch) {}
+      mlp_(this, "mlp", options.attention.dim,
+           options.hidden > 0 ? options.hidden : 4 * options.attention.dim, options.activation,
+           init, output_init, options.branch) {}
 
 std::string TransformerBlock::describe() const {
   return fmt::format("block, {}-norm", placement_name(placement_));
 }
 
-Variable TransformerBlock::forward(const Variable& x, const Context& context) {
+Variable TransformerBlock::forward(const Variable& x, const Context& context, const Tensor& mask) {
   const ScopeGuard scope(name());
   if (placement_ == Placement::pre) {
-    const Variable h = add(x, attention_.forward(norm1_->forward(x, context), context));
+    const Variable h = add(x, attention_.forward(norm1_->forward(x, context), context, mask));
     return add(h, mlp_.forward(norm2_->forward(h, context), context));
   }
-  const Variable h = norm1_->forward(add(x, attention_.forward(x, context)), context);
+  const Variable h = norm1_->forward(add(x, attention_.forward(x, context, mask)), context);
   return norm2_->forward(add(h, mlp_.forward(h, context)), context);
 }
 

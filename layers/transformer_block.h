@@ -14,7 +14,8 @@ struct BlockOptions {
   SelfAttentionOptions attention;
   BranchOptions branch;
   Placement placement = Placement::pre;
-  Gelu gelu = Gelu::tanh;
+  Activation activation = Activation::gelu_tanh;
+  int64_t hidden = 0;  // of the MLP; 0: 4 x dim
 };
 
 class TransformerBlock : public Module {
@@ -22,7 +23,8 @@ class TransformerBlock : public Module {
   TransformerBlock(Module* parent, const std::string& name, const BlockOptions& options,
                    const Init& init, const Init& output_init);
   std::string describe() const override;
-  Variable forward(const Variable& x, const Context& context);
+  // mask: (B, T) int32, 0 = a token that nobody attends to; undefined: none.
+  Variable forward(const Variable& x, const Context& context, const Tensor& mask = {});
   const NormLayer& norm1() const { return *norm1_; }
   const NormLayer& norm2() const { return *norm2_; }
   const SelfAttention& attention() const { return attention_; }

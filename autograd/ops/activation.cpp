@@ -18,6 +18,7 @@ const char* activation_name(Activation kind) {
       return "gelu";
   }
 }
+}  // namespace
 
 Variable activate(const Variable& x, Activation kind) {
   const char* name = activation_name(kind);
@@ -32,7 +33,6 @@ Variable activate(const Variable& x, Activation kind) {
   });
   return record(std::make_unique<ActivationOp>(kind, in), {&x}, y);
 }
-}  // namespace
 
 const char* ActivationOp::name() const { return activation_name(kind_); }
 
@@ -51,9 +51,7 @@ void ActivationOp::backward(Gradients& g) {
   g.give(0, std::move(dx));
 }
 
-Variable gelu(const Variable& x, Gelu form) {
-  return activate(x, form == Gelu::erf ? Activation::gelu_erf : Activation::gelu_tanh);
-}
+Variable gelu(const Variable& x, Gelu form) { return activate(x, activation_of(form)); }
 Variable relu(const Variable& x) { return activate(x, Activation::relu); }
 Variable silu(const Variable& x) { return activate(x, Activation::silu); }
 Variable tanh(const Variable& x) { return activate(x, Activation::tanh); }

@@ -20,6 +20,10 @@ class ActivationOp : public Op {
   Tensor x_;
 };
 
+Variable activate(const Variable& x, Activation kind);
+inline Activation activation_of(Gelu form) {
+  return form == Gelu::erf ? Activation::gelu_erf : Activation::gelu_tanh;
+}
 Variable gelu(const Variable& x, Gelu form);
 Variable relu(const Variable& x);
 Variable silu(const Variable& x);
