@@ -44,6 +44,8 @@ constexpr Row kTable[] = {
     {"embedding", kEmbeddingRule},
     // makes one along its rows | blind along whole rows
     {"centered_embedding", kCenteredEmbeddingRule},
+    // kept along the last axis, a row of padding is zero; rows are picked | the same
+    {"gather_rows", kGatherRowsRule},
     // v has it within each head; heads mix differently | v: one number per head; q, k: spoils
     {"attention", kAttentionRule},
     {"attention_qkv", kPackedAttentionRule},

@@ -29,8 +29,8 @@ struct ZeroMeanRule {
 
 // zero_mean_rules_products.cpp
 extern const ZeroMeanRule kSumRule, kProductRule, kLinearRule, kMatmulRule, kConv2dRule,
-    kAttentionRule, kPackedAttentionRule, kEmbeddingRule, kCenteredEmbeddingRule, kCenterRule,
-    kLayerNormRule, kRmsNormRule, kSoftmaxRule;
+    kAttentionRule, kPackedAttentionRule, kEmbeddingRule, kCenteredEmbeddingRule, kGatherRowsRule,
+    kCenterRule, kLayerNormRule, kRmsNormRule, kSoftmaxRule;
 // zero_mean_rules_moves.cpp
 extern const ZeroMeanRule kSameRule, kReshapeRule, kPermuteRule, kSliceRule, kConcatRule, kRollRule,
     kPadRule, kReduceRule, kElementDropoutRule, kPathDropoutRule, kTokenDropoutRule;

@@ -145,6 +145,7 @@ ZeroMean attention_zero_mean(const OpView& x, const Lane& lane) {
   });
 }
 Shift attention_shift(const OpView& x, int i, const Lane& lane) {
+  if (i == 3) return spoils("adds it to the scores");
   if (i != 2) return spoils("reads it as a query or key");
   if (x.node.inputs[0] == x.node.inputs[2] || x.node.inputs[1] == x.node.inputs[2]) {
     return spoils("reads it as a query or key");
@@ -161,8 +162,9 @@ ZeroMean packed_attention_zero_mean(const OpView& x, const Lane& lane) {
     return Lane{l.axis, v + l.start, v + l.end, l.block};
   });
 }
-Shift packed_attention_shift(const OpView& x, int, const Lane& lane) {
+Shift packed_attention_shift(const OpView& x, int i, const Lane& lane) {
   const int64_t v = 2 * x.out().back();
+  if (i != 0) return spoils("adds it to the scores");
   if (lane.axis != x.last()) return spoils("mixes the tokens");
   if (lane.start < v) return spoils("reads it as a query or key");
   const auto l = within_heads({lane.axis, lane.start - v, lane.end - v, lane.block}, head_width(x));
@@ -189,6 +191,14 @@ Shift centered_embedding_shift(const OpView& x, int i, const Lane& lane) {
   if (blind_to(lane, x.in(0), 1)) return blind();
   const bool part = lane.axis == 1 && (lane.start != 0 || lane.end != x.in(0)[1]);
   return part ? spoils("centres it together with other parts") : embedding_shift(x, i, lane);
+}
+
+// Rows of the axis before the last, the same ones for every batch entry.
+ZeroMean gather_rows_zero_mean(const OpView& x, const Lane& lane) {
+  return lane.axis == x.last() ? needs(x, {{0, lane}}) : breaks("picks rows");
+}
+Shift gather_rows_shift(const OpView& x, int, const Lane& lane) {
+  return lane.axis == x.last() ? carries(lane) : spoils("picks rows");
 }
 
 // ---- norms and the projector
@@ -249,6 +259,7 @@ const ZeroMeanRule kPackedAttentionRule = {packed_attention_zero_mean, packed_at
 const ZeroMeanRule kEmbeddingRule = {embedding_zero_mean, embedding_shift};
 const ZeroMeanRule kCenteredEmbeddingRule = {centered_embedding_zero_mean,
                                              centered_embedding_shift};
+const ZeroMeanRule kGatherRowsRule = {gather_rows_zero_mean, gather_rows_shift};
 const ZeroMeanRule kCenterRule = {center_zero_mean, center_shift};
 const ZeroMeanRule kLayerNormRule = {layer_norm_zero_mean, layer_norm_shift};
 const ZeroMeanRule kRmsNormRule = {rms_norm_zero_mean, rms_norm_shift};

@@ -30,6 +30,29 @@ Tensor with_dense_rows(const Tensor& x) {
   return x.size(3) <= 1 || x.strides()[3] == 1 ? x : x.contiguous();
 }
 
+void check_extras(const Tensor& q, int64_t Tk, const AttentionOptions& options) {
+  const int64_t B = q.size(0), H = q.size(1), Tq = q.size(2);
+  if (options.bias.defined()) {
+    require_cpu(options.bias.value(), "attention");
+    CBWC_CHECK((options.bias.shape() == Shape{H, Tq, Tk}), "attention: bias is ",
+               to_string(options.bias.shape()), ", expected ", to_string(Shape{H, Tq, Tk}));
+    CBWC_CHECK(options.bias.dtype() == q.dtype(), "attention: q is ", dtype_name(q.dtype()),
+               ", bias is ", dtype_name(options.bias.dtype()));
+  }
+  if (options.groups.defined()) {
+    const Tensor& g = options.groups;
+    require_cpu(g, "attention");
+    CBWC_CHECK(g.dtype() == DType::i32, "attention: groups must be int32, got ",
+               dtype_name(g.dtype()));
+    CBWC_CHECK(Tq == Tk && g.rank() == 2 && g.size(1) == Tk && g.size(0) > 0 && B % g.size(0) == 0,
+               "attention: groups ", to_string(g.shape()), " do not fit a batch of ", B,
+               " windows of ", Tq, " queries and ", Tk, " keys");
+  }
+  if (options.alibi_slopes.defined())
+    CBWC_CHECK((options.alibi_slopes.shape() == Shape{H}), "attention: alibi_slopes is ",
+               to_string(options.alibi_slopes.shape()), ", expected ", to_string(Shape{H}));
+}
+
 AttentionShape make_shape(const Tensor& q, const Tensor& k, const AttentionOptions& options) {
   const int64_t D = q.size(3), Tk = k.size(2);
   CBWC_CHECK(options.dropout >= 0 && options.dropout < 1,
@@ -44,6 +67,7 @@ AttentionShape make_shape(const Tensor& q, const Tensor& k, const AttentionOptio
     CBWC_CHECK((options.key_mask.shape() == Shape{q.size(0), Tk}), "attention: key_mask is ",
                to_string(options.key_mask.shape()), ", expected ", to_string(Shape{q.size(0), Tk}));
   }
+  check_extras(q, Tk, options);
   AttentionShape s{.B = q.size(0),
                    .H = q.size(1),
                    .Tq = q.size(2),
@@ -61,18 +85,36 @@ AttentionShape make_shape(const Tensor& q, const Tensor& k, const AttentionOptio
   return s;
 }
 
-const int32_t* mask_data(const Tensor& mask) {
-  return mask.defined() ? mask.data<int32_t>() : nullptr;
+template <class T>
+const T* data_or_null(const Tensor& x) {
+  return x.defined() ? x.data<T>() : nullptr;
+}
+
+std::vector<const Variable*> with_bias(std::vector<const Variable*> inputs, const Variable& bias) {
+  if (bias.defined()) inputs.push_back(&bias);
+  return inputs;
 }
 }  // namespace
+
+AttentionShape AttentionOp::with_pointers() const {
+  AttentionShape s = shape_;
+  s.key_mask = data_or_null<int32_t>(key_mask_);
+  s.groups = data_or_null<int32_t>(groups_);
+  if (groups_.defined()) s.windows = groups_.size(0);
+  s.alibi_slopes = data_or_null<double>(alibi_slopes_);
+  return s;
+}
 
 void AttentionOp::forward(const AttentionOptions& options) {
   shape_ = make_shape(q_, k_, options);
   if (options.key_mask.defined()) key_mask_ = options.key_mask.contiguous();
+  if (options.groups.defined()) groups_ = options.groups.contiguous();
+  if (options.alibi_slopes.defined())
+    alibi_slopes_ = options.alibi_slopes.to(DType::f64).contiguous();
+  if (options.bias.defined()) bias_ = options.bias.value().contiguous();
   out_ = Tensor::empty({shape_.B, shape_.Tq, shape_.H * shape_.D}, q_.dtype());
   lse_ = Tensor::empty({shape_.B, shape_.H, shape_.Tq}, q_.dtype());
-  AttentionShape s = shape_;
-  s.key_mask = mask_data(key_mask_);
+  const AttentionShape s = with_pointers();
   dispatch_float(q_.dtype(), "attention", [&](auto zero) {
     using T = decltype(zero);
     cpu::attention_forward<T>({.shape = s,
@@ -81,7 +123,8 @@ void AttentionOp::forward(const AttentionOptions& options) {
                                .v = view<const T>(v_),
                                .o = view<T>(as_heads(out_, s.H)),
                                .lse = lse_.data<T>(),
-                               .max_logit = options.track_max});
+                               .max_logit = options.track_max,
+                               .bias = data_or_null<T>(bias_)});
     const T* lse = lse_.data<T>();
     const auto masked = std::count(lse, lse + lse_.numel(), -std::numeric_limits<T>::infinity());
     if (masked > 0) count_notice(Notice::masked_attention_row, masked);
@@ -90,9 +133,9 @@ void AttentionOp::forward(const AttentionOptions& options) {
 
 template <class T>
 void AttentionOp::backward_typed(const Tensor& dout, const Tensor& dq, const Tensor& dk,
-                                 const Tensor& dv, bool accumulate) {
-  AttentionShape s = shape_;
-  s.key_mask = mask_data(key_mask_);
+                                 const Tensor& dv, bool accumulate,
+                                 const Gradients::Target& dbias) {
+  const AttentionShape s = with_pointers();
   const auto target = [](const Tensor& x) {
     return x.defined() ? view<T>(x) : HeadView<T>{nullptr, 0, 0, 0};
   };
@@ -108,18 +151,27 @@ void AttentionOp::backward_typed(const Tensor& dout, const Tensor& dq, const Ten
                               .dv = target(dv),
                               .accumulate_dq = accumulate,
                               .accumulate_dk = accumulate,
-                              .accumulate_dv = accumulate});
+                              .accumulate_dv = accumulate,
+                              .bias = data_or_null<T>(bias_),
+                              .dbias = dbias.buffer.defined() ? dbias.buffer.data<T>() : nullptr,
+                              .accumulate_dbias = dbias.accumulate});
 }
 
 void AttentionOp::backward(Gradients& g) {
   const Tensor dout = g.take_out();
+  const int bias_input = packed_ ? 1 : 3;
+  Gradients::Target dbias{};
+  if (bias_.defined() && g.wants(bias_input)) dbias = g.target(bias_input);
   const auto run = [&](const Tensor& dq, const Tensor& dk, const Tensor& dv, bool accumulate) {
     dispatch_float(dout.dtype(), name(), [&](auto zero) {
-      backward_typed<decltype(zero)>(dout, dq, dk, dv, accumulate);
+      backward_typed<decltype(zero)>(dout, dq, dk, dv, accumulate, dbias);
     });
   };
   if (packed_) {
-    if (!g.wants(0)) return;
+    if (!g.wants(0)) {
+      if (dbias.buffer.defined()) run({}, {}, {}, false);
+      return;
+    }
     const Gradients::Target t = g.target(0);
     run(part_of(t.buffer, 0, shape_.H), part_of(t.buffer, 1, shape_.H),
         part_of(t.buffer, 2, shape_.H), t.accumulate);
@@ -153,7 +205,7 @@ Variable attention(const Variable& q, const Variable& k, const Variable& v,
   op->v_ = with_dense_rows(v.value());
   op->forward(options);
   const Tensor out = op->out_;
-  return record(std::move(op), {&q, &k, &v}, out);
+  return record(std::move(op), with_bias({&q, &k, &v}, options.bias), out);
 }
 
 Variable attention_qkv(const Variable& qkv, int64_t heads, const AttentionOptions& options) {
@@ -169,7 +221,7 @@ Variable attention_qkv(const Variable& qkv, int64_t heads, const AttentionOption
   op->v_ = part_of(packed, 2, heads);
   op->forward(options);
   const Tensor out = op->out_;
-  return record(std::move(op), {&qkv}, out);
+  return record(std::move(op), with_bias({&qkv}, options.bias), out);
 }
 
 }  // namespace cbwc

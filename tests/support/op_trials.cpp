@@ -9,6 +9,7 @@
 #include "autograd/ops/dropout.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/embedding.h"
+#include "autograd/ops/gather_rows.h"
 #include "autograd/ops/layer_norm.h"
 #include "autograd/ops/linear.h"
 #include "autograd/ops/matmul.h"
@@ -102,9 +103,18 @@ OpTrial attention_trial(Rng& rng) {
   const int64_t Tk = coin(rng) ? T : T + 2;
   AttentionOptions options;
   options.causal = coin(rng);
-  if (rng.below(6) == 0)
+  const uint64_t kind = rng.below(12);
+  if (kind == 0)
     return {{draw({B, H, T, D}, rng)},
             [options](const Inputs& x) { return attention(x[0], x[0], x[0], options); }};
+  if (kind == 1)
+    return {{draw({B, H, T, D}, rng), draw({B, H, Tk, D}, rng), draw({B, H, Tk, D}, rng),
+             draw({H, T, Tk}, rng)},
+            [options](const Inputs& x) {
+              AttentionOptions biased = options;
+              biased.bias = x[3];
+              return attention(x[0], x[1], x[2], biased);
+            }};
   const bool shared = rng.below(6) == 0;  // k is v
   return {{draw({B, H, T, D}, rng), draw({B, H, Tk, D}, rng), draw({B, H, Tk, D}, rng)},
           [=](const Inputs& x) { return attention(x[0], shared ? x[2] : x[1], x[2], options); }};
@@ -114,10 +124,24 @@ OpTrial packed_attention_trial(Rng& rng) {
   const int64_t heads = 1 + pick(rng, 3), D = extent(rng);
   AttentionOptions options;
   options.causal = coin(rng);
-  return {{draw({1 + pick(rng, 2), 1 + pick(rng, 4), 3 * heads * D}, rng)},
+  const int64_t T = 1 + pick(rng, 4);
+  if (rng.below(4) == 0)
+    return {{draw({2, T, 3 * heads * D}, rng), draw({heads, T, T}, rng)}, [=](const Inputs& x) {
+              AttentionOptions biased = options;
+              biased.bias = x[1];
+              return attention_qkv(x[0], heads, biased);
+            }};
+  return {{draw({1 + pick(rng, 2), T, 3 * heads * D}, rng)},
           [=](const Inputs& x) { return attention_qkv(x[0], heads, options); }};
 }
 
+OpTrial gather_rows_trial(Rng& rng) {
+  const Shape shape = random_shape(rng, 2, 3);
+  std::vector<int32_t> ids(static_cast<size_t>(1 + pick(rng, 5)));
+  for (int32_t& id : ids) id = pick(rng, static_cast<int>(shape[shape.size() - 2]) + 1) - 1;
+  const Tensor picked = Tensor::from(ids, {static_cast<int64_t>(ids.size())});
+  return {{draw(shape, rng)}, [=](const Inputs& x) { return gather_rows(x[0], picked); }};
+}
 OpTrial embedding_trial(bool centred, Rng& rng) {
   const int64_t rows = extent(rng);
   const Shape shape = random_shape(rng, 1, 2);
@@ -244,6 +268,7 @@ const std::map<std::string, Maker>& makers() {
       {"attention", attention_trial},
       {"attention_qkv", packed_attention_trial},
       {"embedding", [](Rng& r) { return embedding_trial(false, r); }},
+      {"gather_rows", gather_rows_trial},
       {"centered_embedding", [](Rng& r) { return embedding_trial(true, r); }},
       {"center",
        [](Rng& r) {

@@ -5,8 +5,10 @@
 
 #include "core/kernels/cpu/attention_blocks.h"
 #include "core/kernels/cpu/small_gemm.h"
+#include "core/parallel.h"
 
-// One OpenMP task is one (b, h). Inside it query blocks meet key blocks; scores of a pair of blocks
+// One OpenMP task is one (b, h), or one h of a fixed part of the batch where the bias' gradient is
+// wanted. Inside it query blocks meet key blocks; scores of a pair of blocks
 // are all that exists of the (Tq, Tk) matrix. Nothing is shared between tasks, so the bits do not
 // depend on the thread count.
 namespace cbwc::cpu {
@@ -71,7 +73,7 @@ template <class T>
 class ForwardTask {
  public:
   ForwardTask(const AttentionForward<T>& a, int64_t b, int64_t h, T* workspace)
-      : a_(a), s_(a.shape), head_{a.shape, b, h} {
+      : a_(a), s_(a.shape), head_{a.shape, b, h, a.bias} {
     kt_ = workspace;
     v_ = kt_ + blocks_of(s_.Tk) * kBlock * s_.D;
     q_ = v_ + s_.Tk * s_.D;
@@ -111,7 +113,7 @@ class ForwardTask {
     T* p = p_ + i * kBlock;
     const int64_t n = head_.seen(query, k0);
     std::fill(p + n, p + kBlock, T(0));
-    head_.score(p, k0, n);
+    head_.score(p, query, k0, n);
     const T m = std::max(max_[i], largest(p, n));
     // No key so far. A NaN is not a missing key: it goes on into the result.
     const bool none = m == -std::numeric_limits<T>::infinity();
@@ -171,12 +173,14 @@ int64_t backward_workspace(const AttentionShape& s) {
 }
 
 // With P the probabilities and M the dropout factors: dV = (P M)^T dO, dP = M (dO V^T),
-// dS = P (dP - delta) scale, delta = rowsum(dO O), dQ = dS K, dK = dS^T Q.
+// dS = P (dP - delta) scale, delta = rowsum(dO O), dQ = dS K, dK = dS^T Q, dbias = sum_b dS /
+// scale.
 template <class T>
 class BackwardTask {
  public:
-  BackwardTask(const AttentionBackward<T>& a, int64_t b, int64_t h, T* workspace)
-      : a_(a), s_(a.shape), head_{a.shape, b, h} {
+  // dbias (Tq, Tk) is added to; null: not wanted
+  BackwardTask(const AttentionBackward<T>& a, int64_t b, int64_t h, T* workspace, T* dbias)
+      : a_(a), s_(a.shape), head_{a.shape, b, h, a.bias}, dbias_(dbias) {
     const int64_t padded = blocks_of(s_.Tk) * kBlock * s_.D;
     kt_ = workspace;
     vt_ = kt_ + padded;
@@ -244,15 +248,15 @@ class BackwardTask {
     const int64_t n = none ? 0 : head_.seen(query, k0);
     std::fill(p + n, p + kBlock, T(0));
     std::fill(ds + n, ds + kBlock, T(0));
-    head_.score(p, k0, n);
-    const T delta = delta_[query], scale = static_cast<T>(s_.scale);
+    head_.score(p, query, k0, n);
+    const T delta = delta_[query], scale = dbias_ ? T(1) : static_cast<T>(s_.scale);
     if (s_.dropout == 0) {
 #pragma omp simd
       for (int64_t j = 0; j < n; ++j) {
         p[j] = vexp(p[j] - lse);
         ds[j] = p[j] * (ds[j] - delta) * scale;
       }
-      return;
+      return add_to_bias(ds, query, k0, n);
     }
     T keep[kBlock];
     head_.dropout_factors(query, k0, n, keep);
@@ -261,6 +265,19 @@ class BackwardTask {
       const T prob = vexp(p[j] - lse);
       ds[j] = prob * (ds[j] * keep[j] - delta) * scale;
       p[j] = prob * keep[j];
+    }
+    add_to_bias(ds, query, k0, n);
+  }
+
+  // The bias is added after the scaling, which dS gets only now.
+  void add_to_bias(T* ds, int64_t query, int64_t k0, int64_t n) {
+    if (!dbias_) return;
+    T* to = dbias_ + query * s_.Tk + k0;
+    const T scale = static_cast<T>(s_.scale);
+#pragma omp simd
+    for (int64_t j = 0; j < n; ++j) {
+      to[j] += ds[j];
+      ds[j] *= scale;
     }
   }
 
@@ -276,8 +293,35 @@ class BackwardTask {
   const AttentionBackward<T>& a_;
   const AttentionShape& s_;
   Head<T> head_;
+  T* dbias_;
   T *kt_, *vt_, *k_, *q_, *do_, *dq_, *delta_, *dk_, *dv_, *p_, *ds_;
 };
+
+// Each task sums the bias' gradient over its part of the batch; the parts, whose number does not
+// depend on the threads, are added in order.
+template <class T>
+void backward_with_bias(const AttentionBackward<T>& a) {
+  const AttentionShape& s = a.shape;
+  constexpr int64_t kParts = 16;
+  const int64_t parts = std::min(kParts, s.B), square = s.Tq * s.Tk, n = s.H * square;
+  const Storage room(static_cast<size_t>(parts * n) * sizeof(T), Device::cpu);
+  T* partial = static_cast<T*>(room.data);  // (parts, H, Tq, Tk)
+  for_tasks<T>(parts * s.H, backward_workspace<T>(s), [&](int64_t i, T* workspace) {
+    const int64_t part = i / s.H, h = i % s.H;
+    T* dbias = partial + i * square;
+    std::fill(dbias, dbias + square, T(0));
+    for (int64_t b = s.B * part / parts; b < s.B * (part + 1) / parts; ++b)
+      BackwardTask<T>(a, b, h, workspace, dbias).run();
+  });
+  parallel_for(n, 4096, [&](int64_t begin, int64_t end) {
+    if (!a.accumulate_dbias) std::fill(a.dbias + begin, a.dbias + end, T(0));
+    for (int64_t part = 0; part < parts; ++part) {
+      const T* from = partial + part * n;
+#pragma omp simd
+      for (int64_t j = begin; j < end; ++j) a.dbias[j] += from[j];
+    }
+  });
+}
 
 }  // namespace
 
@@ -285,7 +329,7 @@ template <class T>
 void attention_forward(const AttentionForward<T>& a) {
   const AttentionShape& s = a.shape;
   std::vector<double> largest(static_cast<size_t>(s.B * s.H));
-  for_heads<T>(s, forward_workspace<T>(s), [&](int64_t i, T* workspace) {
+  for_tasks<T>(s.B * s.H, forward_workspace<T>(s), [&](int64_t i, T* workspace) {
     largest[static_cast<size_t>(i)] = ForwardTask<T>(a, i / s.H, i % s.H, workspace).run();
   });
   if (!a.max_logit) return;
@@ -296,8 +340,9 @@ void attention_forward(const AttentionForward<T>& a) {
 template <class T>
 void attention_backward(const AttentionBackward<T>& a) {
   const AttentionShape& s = a.shape;
-  for_heads<T>(s, backward_workspace<T>(s), [&](int64_t i, T* workspace) {
-    BackwardTask<T>(a, i / s.H, i % s.H, workspace).run();
+  if (a.dbias) return backward_with_bias(a);
+  for_tasks<T>(s.B * s.H, backward_workspace<T>(s), [&](int64_t i, T* workspace) {
+    BackwardTask<T>(a, i / s.H, i % s.H, workspace, nullptr).run();
   });
 }
 

@@ -39,6 +39,7 @@ template <class T>
 struct Head {
   const AttentionShape& s;
   int64_t b, h;
+  const T* bias;
 
   int64_t row_index(int64_t query) const { return (b * s.H + h) * s.Tq + query; }
   // Keys that query sees, before the key mask: [0, keys_for).
@@ -48,11 +49,30 @@ struct Head {
   int64_t seen(int64_t query, int64_t k0) const {
     return std::clamp<int64_t>(keys_for(query) - k0, 0, kBlock);
   }
-  // x[j] = scale x[j], -inf where the key mask hides it
-  void score(T* x, int64_t k0, int64_t n) const {
+  // x[j] = scale x[j] + bias + ALiBi, -inf where a mask hides key k0 + j from the query
+  void score(T* x, int64_t query, int64_t k0, int64_t n) const {
     const T scale = static_cast<T>(s.scale);
+    if (bias) {
+      const T* row = bias + (h * s.Tq + query) * s.Tk + k0;
 #pragma omp simd
-    for (int64_t j = 0; j < n; ++j) x[j] *= scale;
+      for (int64_t j = 0; j < n; ++j) x[j] = x[j] * scale + row[j];
+    } else {
+#pragma omp simd
+      for (int64_t j = 0; j < n; ++j) x[j] *= scale;
+    }
+    if (s.alibi_slopes) {
+      const T slope = static_cast<T>(s.alibi_slopes[h]);
+      const T first = static_cast<T>(k0 - (query + s.Tk - s.Tq));
+#pragma omp simd
+      for (int64_t j = 0; j < n; ++j) x[j] += slope * (first + static_cast<T>(j));
+    }
+    if (s.groups) {
+      const int32_t* group = s.groups + (b % s.windows) * s.Tk;
+      const int32_t own = group[query];
+#pragma omp simd
+      for (int64_t j = 0; j < n; ++j)
+        x[j] = group[k0 + j] == own ? x[j] : -std::numeric_limits<T>::infinity();
+    }
     if (!s.key_mask) return;
     const int32_t* mask = s.key_mask + b * s.Tk + k0;
     for (int64_t j = 0; j < n; ++j)
@@ -70,18 +90,18 @@ struct Head {
   }
 };
 
-// f(b * H + h, workspace) in parallel; one workspace per thread, made before any task runs.
+// f(i, workspace) for i in [0, tasks) in parallel; one workspace per thread, made before any task
+// runs.
 template <class T, class F>
-void for_heads(const AttentionShape& s, int64_t elements, const F& f) {
-  const int64_t heads = s.B * s.H;
-  const int team = static_cast<int>(std::min<int64_t>(omp_get_max_threads(), heads));
+void for_tasks(int64_t tasks, int64_t elements, const F& f) {
+  const int team = static_cast<int>(std::min<int64_t>(omp_get_max_threads(), tasks));
   if (team == 0) return;
   elements = (elements + 15) / 16 * 16;
   const Storage room(static_cast<size_t>(elements) * sizeof(T) * static_cast<size_t>(team),
                      Device::cpu);
   T* workspace = static_cast<T*>(room.data);
 #pragma omp parallel for schedule(dynamic) num_threads(team)
-  for (int64_t i = 0; i < heads; ++i) f(i, workspace + omp_get_thread_num() * elements);
+  for (int64_t i = 0; i < tasks; ++i) f(i, workspace + omp_get_thread_num() * elements);
 }
 
 }  // namespace cbwc::cpu
