@@ -1,9 +1,8 @@
-#include "autograd/ops/attention.h"
+#include "layers/attention.h"
 
 #include <fmt/format.h>
 
 #include "autograd/ops/shape.h"
-#include "layers/attention.h"
 #include "layers/choices.h"
 
 namespace cbwc {
@@ -47,33 +46,39 @@ std::string SelfAttention::describe() const {
                      qk_norm_name(options_.qk_norm), options_.dropout);
 }
 
-Variable SelfAttention::attend(const Variable& qkv, const Context& context, const Tensor& mask) {
-  AttentionOptions o;
-  o.causal = options_.causal;
-  o.key_mask = mask;
-  if (context.training && options_.dropout > 0) {
-    CBWC_CHECK(context.rng != nullptr, path(), ": dropout in training needs a random stream");
-    o.dropout = options_.dropout;
-    o.rng = context.rng;
+Variable run_attention(const Module& module, double dropout, const Context& context,
+                       AttentionOptions options,
+                       const std::function<Variable(const AttentionOptions&)>& attend) {
+  if (context.training && dropout > 0) {
+    CBWC_CHECK(context.rng != nullptr, module.path(),
+               ": dropout in training needs a random stream");
+    options.dropout = dropout;
+    options.rng = context.rng;
   }
-  AttentionStatistics statistics{path(), 0};
-  if (context.statistics != nullptr) o.track_max = &statistics.largest_logit;
-  Variable y;
-  if (q_norm_ == nullptr) {
-    y = attention_qkv(qkv, options_.heads, o);
-  } else {
-    const int64_t c = options_.dim;
-    const Shape split = {qkv.size(0), qkv.size(1), options_.heads, c / options_.heads};
-    const auto heads = [&](int part, NormLayer* norm) {
-      Variable x = reshape(slice(qkv, 2, part * c, (part + 1) * c), split);
-      if (norm != nullptr) x = norm->forward(x, context);
-      return permute(x, {0, 2, 1, 3});
-    };
-    const Variable q = heads(0, q_norm_.get()), k = heads(1, k_norm_.get());
-    y = attention(q, k, heads(2, nullptr), o);
-  }
+  AttentionStatistics statistics{module.path(), 0};
+  if (context.statistics != nullptr) options.track_max = &statistics.largest_logit;
+  const Variable y = attend(options);
   if (context.statistics != nullptr) context.statistics->attentions.push_back(statistics);
   return y;
+}
+
+Variable SelfAttention::attend(const Variable& qkv, const Context& context, const Tensor& mask) {
+  AttentionOptions options;
+  options.causal = options_.causal;
+  options.key_mask = mask;
+  return run_attention(
+      *this, options_.dropout, context, options, [&](const AttentionOptions& o) -> Variable {
+        if (q_norm_ == nullptr) return attention_qkv(qkv, options_.heads, o);
+        const int64_t c = options_.dim;
+        const Shape split = {qkv.size(0), qkv.size(1), options_.heads, c / options_.heads};
+        const auto heads = [&](int part, NormLayer* norm) {
+          Variable x = reshape(slice(qkv, 2, part * c, (part + 1) * c), split);
+          if (norm != nullptr) x = norm->forward(x, context);
+          return permute(x, {0, 2, 1, 3});
+        };
+        const Variable q = heads(0, q_norm_.get()), k = heads(1, k_norm_.get());
+        return attention(q, k, heads(2, nullptr), o);
+      });
 }
 
 Variable SelfAttention::forward(const Variable& x, const Context& context, const Tensor& mask) {

@@ -1,6 +1,9 @@
 // Multi-head self-attention with a fused qkv as GPT-2's, optional norms of q and k per head (over
 // the head's width, gains shared by the heads; not touched by the arm).
 #pragma once
+#include <functional>
+
+#include "autograd/ops/attention.h"
 #include "layers/branch.h"
 
 namespace cbwc {
@@ -17,6 +20,12 @@ struct SelfAttentionOptions {
   double dropout = 0;  // of the attention probabilities
   bool causal = true;  // a token sees itself and those before it
 };
+
+// Calls `attend` with options to which the stream of dropout (of the probabilities, in training) is
+// added, and puts the largest logit into the context's statistics under the module's name.
+Variable run_attention(const Module& module, double dropout, const Context& context,
+                       AttentionOptions options,
+                       const std::function<Variable(const AttentionOptions&)>& attend);
 
 class SelfAttention : public Module {
  public:

@@ -32,9 +32,8 @@ TransformerBlock::TransformerBlock(Module* parent, const std::string& name,
       norm1_(block_norm(this, "norm1", options, init.dtype)),
       attention_(this, "attn", options.attention, init, output_init, options.branch),
       norm2_(block_norm(this, "norm2", options, init.dtype)),
-      mlp_(this, "mlp", options.attention.dim,
-           options.hidden > 0 ? options.hidden : 4 * options.attention.dim, options.activation,
-           init, output_init, options.branch) {}
+      mlp_(this, "mlp", options.attention.dim, mlp_width(options), options.activation, init,
+           output_init, options.branch) {}
 
 std::string TransformerBlock::describe() const {
   return fmt::format("block, {}-norm", placement_name(placement_));

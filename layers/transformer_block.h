@@ -17,6 +17,9 @@ struct BlockOptions {
   Activation activation = Activation::gelu_tanh;
   int64_t hidden = 0;  // of the MLP; 0: 4 x dim
 };
+inline int64_t mlp_width(const BlockOptions& o) {
+  return o.hidden > 0 ? o.hidden : 4 * o.attention.dim;
+}
 
 class TransformerBlock : public Module {
  public:
