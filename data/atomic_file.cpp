@@ -121,7 +121,7 @@ void write_seal(const std::string& path) {
   if (written != static_cast<ssize_t>(sizeof seal)) fail_write(path, "seal", errno);
 }
 
-void verify_seal(const std::string& path, const char* what) {
+void verify_seal(const std::string& path, const char* what, SealCheck check) {
   Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   CBWC_CHECK(file.fd >= 0, path, ": cannot open this ", what, ": ", std::strerror(errno));
   struct stat info {};
@@ -145,6 +145,7 @@ void verify_seal(const std::string& path, const char* what) {
   CBWC_CHECK(mapping.bytes == seal.bytes, path,
              ": damaged: ", mapping.bytes < seal.bytes ? "cut at " : "grown to ", mapping.bytes,
              " bytes, ", seal.bytes, " were written");
+  if (check == SealCheck::front) return;
   const Seal expected = make_seal(mapping);
   CBWC_CHECK(std::memcmp(&seal, &expected, sizeof seal) == 0, path,
              ": damaged: its bytes do not match its checksum");

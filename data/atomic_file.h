@@ -26,8 +26,10 @@ class AtomicFile {
 inline constexpr uint64_t kSealBytes = 512;
 void write_seal(const std::string& path);  // RunError when it cannot be written
 // Error naming the file and its state: missing, empty, not HDF5, without a seal (its writer died,
-// or another program wrote it), cut short, damaged.
-void verify_seal(const std::string& path, const char* what);
+// or another program wrote it), cut short, damaged. `front` does not read what lies behind the
+// seal: for files too large to hash at every start, whose parts carry hashes of their own.
+enum class SealCheck { whole, front };
+void verify_seal(const std::string& path, const char* what, SealCheck check = SealCheck::whole);
 
 void remove_dead_temporaries(const std::string& folder);
 

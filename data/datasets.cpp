@@ -5,6 +5,7 @@
 
 #include "core/check.h"
 #include "data/hash.h"
+#include "data/image_datasets.h"
 #include "data/token_file.h"
 
 namespace cbwc {
@@ -98,10 +99,13 @@ void each_line(const std::string& text, const std::function<bool(const std::stri
 }  // namespace
 
 std::vector<DatasetInfo> list_datasets() {
-  return {{"wordnet_lm",
-           "glosses and examples of WordNet 3.0, one synset a document (9 MB of real English)",
-           "the Debian package wordnet-base (apt-get install wordnet-base)"},
-          {"text", "your own UTF-8 text files", "--input FILES"}};
+  std::vector<DatasetInfo> all = {
+      {"wordnet_lm",
+       "glosses and examples of WordNet 3.0, one synset a document (9 MB of real English)",
+       "the Debian package wordnet-base (apt-get install wordnet-base)"},
+      {"text", "your own UTF-8 text files", "--input FILES"}};
+  for (const DatasetInfo& info : list_image_datasets()) all.push_back(info);
+  return all;
 }
 
 Tokenizer make_tokenizer(const TokenizerOptions& options) {

@@ -110,7 +110,7 @@ void Hdf5File::write(const std::string& name, hid_t file_type, hid_t memory_type
                                 creation.id(), H5P_DEFAULT),
                      name.c_str()),
              H5Dclose);
-  if (!empty)
+  if (!empty && data)
     written(H5Dwrite(set.id(), memory_type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data), name.c_str());
   written(set.close(), name.c_str());
 }
@@ -127,6 +127,27 @@ void Hdf5File::write_names(const std::string& name, const std::vector<std::strin
   for (size_t i = 0; i < values.size(); ++i) values[i].copy(&packed[i * longest], longest);
   const Handle type = string_type(longest);
   write(name, type.id(), type.id(), {values.size()}, packed.data());
+}
+
+void Hdf5File::reserve(const std::string& name, hid_t type, hsize_t size) {
+  write(name, type, type, {size}, nullptr);
+}
+
+void Hdf5File::write_part(const std::string& name, hid_t type, hsize_t start, hsize_t count,
+                          const void* data) {
+  if (count == 0) return;
+  Handle set(written(H5Dopen2(file_.id(), name.c_str(), H5P_DEFAULT), name.c_str()), H5Dclose);
+  const Handle all(written(H5Dget_space(set.id()), name.c_str()), H5Sclose);
+  const Handle part = space({count});
+  written(H5Sselect_hyperslab(all.id(), H5S_SELECT_SET, &start, nullptr, &count, nullptr),
+          name.c_str());
+  written(H5Dwrite(set.id(), type, part.id(), all.id(), H5P_DEFAULT, data), name.c_str());
+}
+
+uint64_t Hdf5File::offset(const std::string& name) const {
+  Handle set(found(H5Dopen2(file_.id(), name.c_str(), H5P_DEFAULT), name), H5Dclose);
+  const haddr_t address = H5Dget_offset(set.id());
+  return address == HADDR_UNDEF ? 0 : address;
 }
 
 void Hdf5File::close() {

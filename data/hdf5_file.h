@@ -50,7 +50,13 @@ class Hdf5File {
   void write_text(const std::string& name, const std::string& text);
   // A dataset, not an attribute: attributes end at 64 KiB.
   void write_names(const std::string& name, const std::vector<std::string>& values);
-  void close();  // reports what a destructor could not
+  // One list written part by part, and where its bytes lie in the file (for pread, which needs no
+  // lock): plain layout, one type on disk and in memory.
+  void reserve(const std::string& name, hid_t type, hsize_t size);
+  void write_part(const std::string& name, hid_t type, hsize_t start, hsize_t count,
+                  const void* data);
+  uint64_t offset(const std::string& name) const;  // 0 for an empty list
+  void close();                                    // reports what a destructor could not
 
   bool has(const std::string& name) const;
   std::vector<hsize_t> shape(const std::string& name) const;

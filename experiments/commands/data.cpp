@@ -1,9 +1,10 @@
-// cbwc data NAME --out FILE.h5: builds a token file from what is on the machine.
+// cbwc data NAME --out FILE.h5: builds a data file from what is on the machine.
 #include <fmt/format.h>
 
 #include <cstdio>
 
 #include "data/datasets.h"
+#include "data/image_datasets.h"
 #include "experiments/command.h"
 #include "experiments/json_output.h"
 
@@ -11,7 +12,7 @@ namespace cbwc {
 namespace {
 
 struct Options {
-  std::string name, out, folder = "/usr/share/wordnet", documents = "line";
+  std::string name, out, folder, documents = "line";
   std::vector<std::string> input;
   TokenizerOptions tokenizer;
   SplitOptions split;
@@ -33,11 +34,12 @@ int list_all(const CommandContext& context) {
 DatasetSummary build(const Options& options) {
   if (options.name == "wordnet_lm") {
     CBWC_CHECK(options.input.empty(), "data wordnet_lm: --input is for `cbwc data text`");
-    return build_wordnet_lm({.out = options.out,
-                             .folder = options.folder,
-                             .tokenizer = options.tokenizer,
-                             .split = options.split,
-                             .max_documents = options.max_documents});
+    WordnetOptions wordnet{.out = options.out,
+                           .tokenizer = options.tokenizer,
+                           .split = options.split,
+                           .max_documents = options.max_documents};
+    if (!options.folder.empty()) wordnet.folder = options.folder;
+    return build_wordnet_lm(wordnet);
   }
   if (options.name != "text") {
     std::string known;
@@ -55,10 +57,37 @@ DatasetSummary build(const Options& options) {
   return build_text(options.input, text);
 }
 
+int run_images(const Options& options, const CommandContext& context) {
+  CBWC_CHECK(options.input.empty(), "data ", options.name, ": --input is for `cbwc data text`");
+  const ImageSummary made = build_image_dataset(
+      options.name, {.out = options.out, .folder = options.folder, .split = options.split});
+  for (const std::string& warning : made.warnings) fmt::print(stderr, "warning: {}\n", warning);
+  fmt::print("{}: {} images, {} classes, checksum {}\n", made.out, made.kind, made.classes,
+             made.checksum);
+  nlohmann::json splits = nlohmann::json::object();
+  for (size_t s = 0; s < made.images.size(); ++s) {
+    const char* name = s == 0 ? "train" : s == 1 ? "val" : "test";
+    fmt::print("  {:<6} {:>8} images\n", name, made.images[s]);
+    splits[name] = {{"images", made.images[s]}};
+  }
+  write_command_json(context, "data", nlohmann::json::object(),
+                     {{"name", made.name},
+                      {"out", made.out},
+                      {"kind", made.kind},
+                      {"classes", made.classes},
+                      {"checksum", made.checksum},
+                      {"splits", splits},
+                      {"mean", made.mean},
+                      {"deviation", made.deviation},
+                      {"warnings", made.warnings}});
+  return 0;
+}
+
 int run_data(const Options& options, const CommandContext& context) {
   if (options.list) return list_all(context);
   CBWC_CHECK(!options.name.empty(), "data: expected NAME (see cbwc data --list)");
   CBWC_CHECK(!options.out.empty(), "data: expected --out FILE.h5");
+  if (is_image_dataset(options.name)) return run_images(options, context);
   const DatasetSummary made = build(options);
   for (const std::string& warning : made.warnings) fmt::print(stderr, "warning: {}\n", warning);
   fmt::print("{}: {}, vocabulary {}, checksum {}\n", made.out, made.tokenizer, made.vocab_size,
@@ -89,8 +118,8 @@ int run_data(const Options& options, const CommandContext& context) {
 void add_data_command(CLI::App& app, CommandContext& context) {
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("data", "build a data set (see --list)");
-  command->add_option("name", o->name, "wordnet_lm or text")->type_name("NAME");
-  command->add_option("--out", o->out, "token file to write")->type_name("FILE.h5");
+  command->add_option("name", o->name, "which one: see --list")->type_name("NAME");
+  command->add_option("--out", o->out, "file to write")->type_name("FILE.h5");
   command->add_flag("--list", o->list, "list what can be built");
   command->add_option("--input", o->input, "text: UTF-8 files")->type_name("FILES");
   command
@@ -100,7 +129,7 @@ void add_data_command(CLI::App& app, CommandContext& context) {
   command->add_flag("--replace-invalid", o->replace_invalid,
                     "text: bytes that are not UTF-8 become U+FFFD and are counted");
   command->add_option("--folder", o->folder,
-                      "wordnet_lm: where WordNet lies (default /usr/share/wordnet)");
+                      "where the source lies (default: where its Debian package puts it)");
   command->add_option("--max-documents", o->max_documents, "wordnet_lm: first documents; 0: all")
       ->check(CLI::NonNegativeNumber);
   command->add_option("--tokenizer", o->tokenizer.kind, "bytes, or bpe (GPT-2's; needs both files)")

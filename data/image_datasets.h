@@ -1,0 +1,39 @@
+// Builders of image files from what is on the machine.
+#pragma once
+#include <array>
+#include <string>
+#include <vector>
+
+#include "data/datasets.h"
+
+namespace cbwc {
+
+struct ImageDatasetOptions {
+  std::string out;
+  std::string folder;  // empty: where the Debian package puts it
+  SplitOptions split;  // image_folder without val/, openclipart: by the images' contents
+};
+
+struct ImageSummary {
+  std::string name, out, kind, checksum;  // kind: raw or encoded
+  int64_t classes = 0;
+  std::array<int64_t, 3> images = {};  // train, val, test
+  std::vector<double> mean, deviation;
+  std::vector<std::string> warnings;
+};
+
+std::vector<DatasetInfo> list_image_datasets();
+bool is_image_dataset(const std::string& name);
+ImageSummary build_image_dataset(const std::string& name, const ImageDatasetOptions& options);
+
+// 10 classes of 28 x 28 grey images, padded to 32 with black. train 55,000 and val 5,000 (a random
+// 5,000 of the original training images, by split.seed), test the original 10,000.
+ImageSummary build_fashion_mnist(const ImageDatasetOptions& options);
+// A folder for each class, of JPEG and PNG files at any depth below it; or train/, val/ (and test/)
+// folders of such trees, as ImageNet's. Without val/, images go to a split by a seeded hash of
+// their bytes, so equal files never cross splits. Normalised by ImageNet's mean and deviation.
+ImageSummary build_image_folder(const ImageDatasetOptions& options);
+// The 11 folders of Debian's openclipart-png that have more than 105 images, but not "unsorted".
+ImageSummary build_openclipart(const ImageDatasetOptions& options);
+
+}  // namespace cbwc

@@ -1,0 +1,128 @@
+#include "data/image_samples.h"
+
+#include <algorithm>
+
+#include "data/augment_rand.h"
+#include "data/decode.h"
+
+namespace cbwc {
+namespace {
+
+constexpr size_t kMostReasons = 20;
+
+}  // namespace
+
+BadImages parse_bad_images(const std::string& name) {
+  CBWC_CHECK(name == "error" || name == "skip", "bad_images: '", name, "' is not error or skip");
+  return name == "skip" ? BadImages::skip : BadImages::error;
+}
+
+ImageSamples::ImageSamples(const ImageFile& file, const std::string& split, ImageOptions options)
+    : info_(file.info()), split_(file.split(split)), options_(options), size_(options.size) {
+  CBWC_CHECK(size_ >= 0, "images: a size of ", size_, " pixels");
+  if (size_ > 0) return;
+  CBWC_CHECK(!info_.encoded && info_.height == info_.width, file.path(),
+             ": its images are not squares of one size; give the size that the model reads");
+  size_ = info_.height;
+}
+
+Image ImageSamples::decode(int64_t sample) const {
+  if (const uint8_t* raw = split_->raw(sample))
+    return Image::from_planes(raw, info_.channels, info_.height, info_.width);
+  return decode_image(split_->bytes(sample), info_.channels);
+}
+
+Image ImageSamples::for_evaluation(int64_t sample) const {
+  const Image image = decode(sample);
+  if (!info_.encoded) return resize(image, size_, size_);
+  return centre_crop(resize_shorter(image, size_ * 256 / 224), size_);
+}
+
+Image ImageSamples::for_training(const Draw& draw) const {
+  const AugmentOptions& augment = options_.augment;
+  Rng crop_rng = draw.rng("crop"), color_rng = draw.rng("color"), erase_rng = draw.rng("erase");
+  Image image = augment.crop_scale < 1
+                    ? random_resized_crop(decode(draw.sample), size_, augment.crop_scale, crop_rng)
+                    : for_evaluation(draw.sample);
+  if (augment.pad_crop > 0) image = pad_crop(image, augment.pad_crop, crop_rng);
+  if (augment.flip && crop_rng.below(2) == 1) image = flip(image);
+  if (augment.rand_ops > 0)
+    rand_augment(image, augment.rand_ops, augment.rand_magnitude, info_.mean, color_rng);
+  if (augment.jitter > 0) jitter(image, augment.jitter, color_rng);
+  normalise(image);
+  if (augment.erase > 0) erase(image, augment.erase, erase_rng);
+  return image;
+}
+
+void ImageSamples::normalise(Image& image) const {
+  for (int64_t c = 0; c < image.channels; ++c) {
+    const auto mean = static_cast<float>(info_.mean[static_cast<size_t>(c)]);
+    const auto scale = static_cast<float>(1 / info_.deviation[static_cast<size_t>(c)]);
+    float* plane = image.plane(c);
+    for (int64_t i = 0; i < image.height * image.width; ++i) plane[i] = (plane[i] - mean) * scale;
+  }
+}
+
+Batch ImageSamples::gather(const std::vector<int64_t>& samples,
+                           const std::function<Image(size_t)>& image) const {
+  const int64_t rows = std::ssize(samples), values = info_.channels * size_ * size_;
+  Batch batch;
+  batch.images = Tensor::empty({rows, info_.channels, size_, size_}, DType::f32);
+  batch.targets = Tensor::empty({rows}, DType::i32);
+  int64_t row = 0;
+  for (size_t i = 0; i < samples.size(); ++i) {
+    try {
+      const Image made = image(i);
+      std::copy(made.pixels.begin(), made.pixels.end(), batch.images.data<float>() + row * values);
+      batch.targets.data<int32_t>()[row++] = split_->label(samples[i]);
+    } catch (const Error& error) {
+      const std::string reason = split_->where(samples[i]) + ": " + error.what();
+      if (options_.bad_images == BadImages::error) throw Error(reason);
+      const std::lock_guard lock(mutex_);
+      if (skipped_.insert(samples[i]).second && reasons_.size() < kMostReasons)
+        reasons_.push_back(reason);
+    }
+  }
+  CBWC_CHECK(row > 0, "images: none of the ", rows,
+             " images of a batch can be decoded, among them ", split_->where(samples[0]));
+  if (row < rows) {
+    batch.images = batch.images.slice(0, 0, row);
+    batch.targets = batch.targets.slice(0, 0, row);
+  }
+  return batch;
+}
+
+Batch ImageSamples::train_batch(const std::vector<Draw>& draws) const {
+  std::vector<int64_t> samples;
+  for (const Draw& draw : draws) samples.push_back(draw.sample);
+  Batch batch = gather(samples, [&](size_t i) { return for_training(draws[i]); });
+  if (options_.augment.mixup <= 0 && options_.augment.cutmix <= 0) return batch;
+  Rng rng = draws[0].rng("mix");
+  const int64_t rows = batch.targets.size(0);
+  batch.share = mix_batch(batch.images.data<float>(), rows, info_.channels, size_, size_,
+                          options_.augment, rng);
+  batch.mixed_targets = Tensor::empty({rows}, DType::i32);
+  std::reverse_copy(batch.targets.data<int32_t>(), batch.targets.data<int32_t>() + rows,
+                    batch.mixed_targets.data<int32_t>());
+  return batch;
+}
+
+Batch ImageSamples::eval_batch(const std::vector<int64_t>& samples) const {
+  return gather(samples, [&](size_t i) {
+    Image image = for_evaluation(samples[i]);
+    normalise(image);
+    return image;
+  });
+}
+
+int64_t ImageSamples::skipped() const {
+  const std::lock_guard lock(mutex_);
+  return std::ssize(skipped_);
+}
+
+std::vector<std::string> ImageSamples::skipped_images() const {
+  const std::lock_guard lock(mutex_);
+  return reasons_;
+}
+
+}  // namespace cbwc
