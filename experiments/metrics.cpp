@@ -43,6 +43,8 @@ std::string format_metric(const MetricInfo& info, double value) {
   return fmt::format("{:.{}f}", value * info.scale, info.digits);
 }
 
+bool follows_loss(const std::string& metric) { return metric == "loss" || metric == "perplexity"; }
+
 double perplexity_of(double mean_loss) { return std::exp(mean_loss); }
 
 ClassificationCounts::ClassificationCounts(int64_t classes) : classes_(classes) {

@@ -20,6 +20,9 @@ const std::vector<MetricInfo>& metric_table();
 const MetricInfo& metric_info(const std::string& name);           // Error naming the known ones
 std::string format_metric(const MetricInfo& info, double value);  // "87.31", "n/a" for nan
 
+// Loss and perplexity: what moves with the loss alone.
+bool follows_loss(const std::string& metric);
+
 double perplexity_of(double mean_loss);  // exp
 
 // Predictions against the truth, over any number of batches. Where several classes have the largest

@@ -7,7 +7,10 @@
 #include <filesystem>
 #include <limits>
 
+#include "core/text.h"
 #include "experiments/json_output.h"
+#include "experiments/metrics.h"
+#include "experiments/report_page.h"
 #include "experiments/report_run.h"
 #include "experiments/statistics.h"
 
@@ -17,27 +20,15 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr const char* kStyle = R"(<style>
-body{font:16px/1.5 system-ui,"Segoe UI",Helvetica,Arial,sans-serif;color:#222;max-width:60em;
-margin:2em auto;padding:0 1em;background:#fff}
-h1{font-size:1.7em;margin-bottom:.2em}h2{font-size:1.25em;margin-top:2em;border-bottom:1px solid #ddd}
-table{border-collapse:collapse;font-size:.92em;margin:1em 0}th,td{padding:.35em .8em;text-align:right;
-border-bottom:1px solid #e4e4e4;white-space:nowrap}th:first-child,td:first-child{text-align:left}
-th{background:#f4f6f8}.note{color:#555;font-size:.92em}.bad{color:#b00020;font-weight:600}
-.scroll{overflow-x:auto}svg{max-width:100%;height:auto;margin:.6em 0}code{background:#f2f2f2;padding:0 .2em}
-details{margin:1em 0}pre{background:#f6f8fa;padding:.8em;overflow-x:auto;font-size:.85em}
-</style>
-)";
-
 double field(const json& entry, const char* key) {
   const auto it = entry.find(key);
   return it == entry.end() ? std::numeric_limits<double>::quiet_NaN() : number_from_json(*it);
 }
 
-std::vector<double> finite_values(const ReportArm& arm, const char* key) {
+std::vector<double> finite_values(const ReportArm& arm, const std::string& key) {
   std::vector<double> values;
-  for (const json& entry : arm.results)
-    if (const double v = field(entry, key); std::isfinite(v)) values.push_back(v);
+  for (const double v : arm.values(key))
+    if (std::isfinite(v)) values.push_back(v);
   return values;
 }
 
@@ -63,6 +54,22 @@ std::string diverged(const ReportArm& arm) {
   return fmt::format("<span class=\"bad\">{}</span>", fmt::join(parts, ", "));
 }
 
+// What the model and its input measure, in the family's own terms.
+std::string size_words(const json& m) {
+  const std::string family = m.value("family", "model");
+  if (family == "swin")
+    return fmt::format("depths {}, width {}, heads {}, window {}, images of {}",
+                       m.value("depths", json::array()).dump(), m.value("dim", 0),
+                       m.value("stage_heads", json::array()).dump(), m.value("window", 0),
+                       m.value("image", 0));
+  std::string out = fmt::format("{} layers, width {}, {} heads, ", m.value("layers", 0),
+                                m.value("dim", 0), m.value("heads", 0));
+  if (family == "vit")
+    return out +
+           fmt::format("images of {} in patches of {}", m.value("image", 0), m.value("patch", 0));
+  return out + fmt::format("context {}", m.value("context", 0));
+}
+
 std::string head(const ReportInput& input) {
   std::string out = fmt::format("<h1>{}</h1>\n", escape_html(input.title));
   const json config =
@@ -71,11 +78,10 @@ std::string head(const ReportInput& input) {
     const json &m = config["model"], &r = config["run"];
     const json data = config.value("data", json::object());
     out += fmt::format(
-        "<p>{} with {} layers, width {}, {} heads, context {}; {} steps of batch {}; dropout {} "
-        "({}); {} arm(s), seeds {}.</p>\n",
-        escape_html(m.value("family", "model")), m.value("layers", 0), m.value("dim", 0),
-        m.value("heads", 0), m.value("context", 0), r.value("steps", 0), data.value("batch", 0),
-        m.value("dropout", 0.0), escape_html(m.value("dropout_placement", "")), input.arms.size(),
+        "<p>{} with {}; {} steps of batch {}; dropout {} ({}); {} arm(s), seeds {}.</p>\n",
+        escape_html(m.value("family", "model")), escape_html(size_words(m)), r.value("steps", 0),
+        data.value("batch", 0), m.value("dropout", 0.0),
+        escape_html(m.value("dropout_placement", "")), input.arms.size(),
         r.contains("seeds") ? escape_html(r["seeds"].dump()) : "?");
   }
   if (input.result.is_object() && input.result.contains("machine")) {
@@ -89,30 +95,71 @@ std::string head(const ReportInput& input) {
   return out;
 }
 
+// The metrics that any run has, the task's own first.
+std::vector<MetricInfo> metrics_of(const ReportInput& input) {
+  std::vector<MetricInfo> out;
+  for (const ReportArm& arm : input.arms) {
+    const MetricInfo& info = metric_info(metric_of(arm));
+    if (std::none_of(out.begin(), out.end(),
+                     [&](const MetricInfo& m) { return m.name == info.name; }))
+      out.push_back(info);
+  }
+  const size_t own = out.size();
+  for (const MetricInfo& info : metric_table()) {
+    bool wanted = info.name != "loss";  // it has a column
+    for (size_t i = 0; i < own; ++i) wanted &= out[i].name != info.name;
+    if (wanted && std::any_of(input.arms.begin(), input.arms.end(), [&](const ReportArm& arm) {
+          return arm.has("metrics." + info.name);
+        }))
+      out.push_back(info);
+  }
+  return out;
+}
+
 std::string table(const ReportInput& input) {
+  const std::vector<MetricInfo> metrics = metrics_of(input);
   std::string out =
       "<h2>Results</h2>\n<div class=\"scroll\"><table><tr><th>arm</th><th>seeds</th>"
-      "<th>validation loss</th><th>perplexity</th><th>ms per step</th><th>tokens/s</th>"
-      "<th>peak MB</th><th>diverged</th></tr>\n";
+      "<th>validation loss</th>";
+  for (const MetricInfo& m : metrics)
+    out += fmt::format("<th>{}{}</th>", m.label, m.unit.empty() ? "" : ", " + m.unit);
+  out += "<th>ms per step</th><th>targets/s</th><th>peak MB</th><th>diverged</th></tr>\n";
   for (const ReportArm& arm : input.arms) {
-    const std::vector<double> losses = finite_values(arm, "val_loss");
-    std::vector<double> perplexities;
-    for (const double loss : losses) perplexities.push_back(std::exp(loss));
-    out += fmt::format(
-        "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>"
-        "<td>{}</td></tr>\n",
-        escape_html(arm.label), arm.results.size(), format_interval(mean_interval(losses), 4),
-        format_interval(mean_interval(perplexities), 3),
-        one_number(median(finite_values(arm, "step_ms_median")), 1),
-        one_number(median(finite_values(arm, "tokens_per_s")), 0),
-        one_number(median(finite_values(arm, "peak_mb")), 0), diverged(arm));
+    out += fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td>", escape_html(arm.label),
+                       arm.results.size(),
+                       format_interval(mean_interval(finite_values(arm, "val_loss")), 4));
+    for (const MetricInfo& m : metrics) {
+      std::vector<double> values = finite_values(arm, "metrics." + m.name);
+      for (double& v : values) v *= m.scale;
+      out += fmt::format("<td>{}</td>", format_interval(mean_interval(values), m.digits));
+    }
+    out += fmt::format("<td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
+                       one_number(median(finite_values(arm, "step_ms_median")), 1),
+                       one_number(median(finite_values(arm, "tokens_per_s")), 0),
+                       one_number(median(finite_values(arm, "peak_mb")), 0), diverged(arm));
   }
   return out +
          "</table></div>\n<p class=\"note\">Mean ± half-width of the 95 % t interval over seeds; "
-         "n/a "
-         "with one seed. Diverged runs are left out of the means. Time, speed and memory: the "
-         "median "
-         "over seeds.</p>\n";
+         "n/a with one seed. Diverged runs are left out. Time, speed (targets: what the loss "
+         "counts, tokens or images) and memory: the median over seeds.</p>\n";
+}
+
+// The same for the task's metric, where it says more than the loss.
+std::string paired_metric(const ReportInput& input, const json& pair) {
+  const ReportArm *a = nullptr, *b = nullptr;
+  const std::string variant = pair.value("label", pair.value("variant", ""));
+  for (const ReportArm& arm : input.arms) {
+    if (arm.variant != variant) continue;
+    if (arm.arm == pair.value("arm", "")) a = &arm;
+    if (arm.arm == pair.value("against", "")) b = &arm;
+  }
+  if (a == nullptr || b == nullptr || follows_loss(metric_of(*a))) return "";
+  const MetricInfo info = metric_info(metric_of(*a));
+  PairedDifference d = paired_by_seed(*a, *b, "metrics." + info.name);
+  const std::string verdict = verdict_of(d, info.higher_is_better);
+  for (double* v : {&d.difference.mean, &d.difference.ci95}) *v *= info.scale;
+  return fmt::format("; {}{} {}: {}", info.label, info.unit.empty() ? "" : ", " + info.unit,
+                     format_difference(d.difference, info.digits), verdict);
 }
 
 std::string paired(const ReportInput& input) {
@@ -124,26 +171,20 @@ std::string paired(const ReportInput& input) {
     const std::string arm = pair.value("arm", ""), against = pair.value("against", "");
     std::string variant = pair.value("label", pair.value("variant", ""));
     if (!variant.empty()) variant = " (" + variant + ")";
-    std::string verdict;
-    if (!std::isfinite(mean))
-      verdict = "no pair of finished runs";
-    else if (!std::isfinite(ci))
-      verdict = "one seed only: no interval, nothing can be said";
-    else if (pair.value("supported", false))
-      verdict = fmt::format("the difference is <b>supported</b> by the seeds: {} is {}",
-                            escape_html(arm), mean < 0 ? "better" : "worse");
-    else
-      verdict = "<b>within noise</b>";
-    out += fmt::format("<li>{} against {}{}: validation loss {} ± {} over {} seeds; {}.</li>\n",
+    PairedDifference d;
+    d.difference = {pair.value("n", std::isfinite(mean) ? 2 : 0), mean, ci, ci};
+    if (!std::isfinite(ci)) d.difference.n = std::isfinite(mean) ? 1 : 0;
+    d.supported = pair.value("supported", false);
+    out += fmt::format("<li>{} against {}{}: validation loss {} over {} seeds: <b>{}</b>{}.</li>\n",
                        escape_html(arm), escape_html(against), escape_html(variant),
-                       std::isfinite(mean) ? fmt::format("{:+.4f}", mean) : "n/a",
-                       one_number(ci, 4), pair.value("n", 0), verdict);
+                       format_difference(d.difference, 4), pair.value("n", 0), verdict_of(d, false),
+                       paired_metric(input, pair));
   }
   return out +
          "</ul>\n<p class=\"note\">Runs with the same seed start from the same numbers and see the "
          "same batches, so their difference is taken seed by seed. Supported: the 95 % interval "
-         "does "
-         "not contain 0.</p>\n";
+         "does not contain 0; each stands by itself, so one in twenty is supported by "
+         "chance.</p>\n";
 }
 
 std::vector<Curve> curves_of(const ReportInput& input, const std::string& file,
@@ -153,17 +194,29 @@ std::vector<Curve> curves_of(const ReportInput& input, const std::string& file,
   return curves;
 }
 
+// The task's metric, where it says more than the loss.
+std::string metric_plot(const ReportInput& input) {
+  const std::string name = input.arms.empty() ? "loss" : metric_of(input.arms[0]);
+  if (follows_loss(name)) return "";
+  const MetricInfo& info = metric_info(name);
+  std::vector<Curve> curves;
+  for (const ReportArm& arm : input.arms)
+    curves.push_back(mean_curve_of(arm, "val_metric", info.scale));
+  const std::string axis = info.unit.empty() ? info.label : info.label + ", " + info.unit;
+  return plot_svg(curves, {"Validation: " + info.label, "step", axis, false, ""});
+}
+
 std::string loss_plots(const ReportInput& input) {
-  const std::string train = plot_svg(curves_of(input, "metrics.csv", "train_loss"),
-                                     {"Training loss", "step", "loss", false, ""});
-  const std::string val = plot_svg(curves_of(input, "metrics.csv", "val_loss"),
-                                   {"Validation loss", "step", "loss", false, ""});
-  const std::string norm = plot_svg(curves_of(input, "metrics.csv", "grad_norm"),
-                                    {"Gradient norm before clipping", "step", "norm", false, ""});
-  if (train.empty() && val.empty()) return "";
-  return "<h2>Loss</h2>\n<p class=\"note\">Line: mean over seeds. Band: smallest to largest "
-         "seed.</p>\n" +
-         val + train + norm;
+  const auto plot = [&](const char* column, const char* title, const char* axis) {
+    return plot_svg(curves_of(input, "metrics.csv", column), {title, "step", axis, false, ""});
+  };
+  const std::string plots = metric_plot(input) + plot("val_loss", "Validation loss", "loss") +
+                            plot("train_loss", "Training loss", "loss") +
+                            plot("grad_norm", "Gradient norm before clipping", "norm");
+  if (plots.empty()) return "";
+  return "<h2>Over training</h2>\n<p class=\"note\">Line: mean over seeds. Band: smallest to "
+         "largest seed.</p>\n" +
+         plots;
 }
 
 // Per arm one plot per statistic, a curve for each norm.
@@ -244,10 +297,13 @@ std::string notes_section(const ReportInput& input, const std::vector<std::strin
       for (const json& note : holder["notes"])
         if (note.is_string() && std::find(all.begin(), all.end(), note) == all.end())
           all.push_back(note.get<std::string>());
-  if (all.empty()) return "";
-  std::string out = "<h2>Is CBWC+RMSNorm exact here?</h2>\n<ul>\n";
+  const json exactness = exactness_of(input.result);
+  if (all.empty() && exactness.empty()) return "";
+  std::string out = "<h2>Is CBWC+RMSNorm exact here?</h2>\n";
+  if (!all.empty()) out += "<ul>\n";
   for (const std::string& note : all) out += "<li>" + escape_html(note) + "</li>\n";
-  return out + "</ul>\n";
+  if (!all.empty()) out += "</ul>\n";
+  return out + exactness_html(exactness);
 }
 
 std::string config_section(const ReportInput& input) {
@@ -258,39 +314,18 @@ std::string config_section(const ReportInput& input) {
 
 }  // namespace
 
-std::string escape_html(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '&')
-      out += "&amp;";
-    else if (c == '<')
-      out += "&lt;";
-    else if (c == '>')
-      out += "&gt;";
-    else if (c == '"')
-      out += "&quot;";
-    else
-      out += c;
-  }
-  return out;
-}
-
 std::string write_report(const std::string& dir, const std::vector<std::string>& notes) {
   const ReportInput input = read_report_input(dir);
-  std::string html = fmt::format(
-      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<meta name=\"viewport\" "
-      "content=\"width=device-width\">\n<title>{}</title>\n{}</head><body>\n",
-      escape_html(input.title), kStyle);
-  html += head(input) + table(input) + paired(input) + notes_section(input, notes);
+  std::string html = head(input) + table(input) + paired(input) + notes_section(input, notes);
   if (have_gnuplot())
     html += loss_plots(input) + norm_plots(input) + attention_plot(input) + depth_plot(input);
   else
     html +=
         "<h2>Plots</h2>\n<p class=\"note\">No plots: gnuplot could not be run (apt-get install "
         "gnuplot-nox). Then <code>cbwc report DIR</code> makes this page again, with them.</p>\n";
-  html += config_section(input) + "</body></html>\n";
+  html += config_section(input);
   const std::string path = (fs::path(dir) / "report.html").string();
-  write_text_file(path, html);
+  write_text_file(path, html_page(input.title, html));
   return path;
 }
 

@@ -58,7 +58,73 @@ std::string run_dir_of(const std::string& dir, const json& entry) {
   return fs::is_directory(path) ? path.string() : "";
 }
 
+Curve curve_of(const std::string& label, const std::map<double, std::vector<double>>& by_step) {
+  Curve curve;
+  curve.label = label;
+  for (const auto& [step, values] : by_step) {
+    curve.x.push_back(step);
+    curve.y.push_back(mean_interval(values).mean);
+    curve.low.push_back(*std::min_element(values.begin(), values.end()));
+    curve.high.push_back(*std::max_element(values.begin(), values.end()));
+  }
+  return curve;
+}
+
+// NAN when it is not there.
+double number_of(const json& entry, const std::string& key) {
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  const std::string prefix = "metrics.";
+  if (key.compare(0, prefix.size(), prefix) == 0) {
+    const std::string name = key.substr(prefix.size());
+    const auto all = entry.find("metrics");
+    if (all != entry.end() && all->is_object() && all->contains(name))
+      return number_from_json((*all)[name]);
+    if (text_of(entry, "metric", "perplexity") != name) return kNan;
+    if (entry.contains("metric_value")) return number_from_json(entry["metric_value"]);
+    return std::exp(number_of(entry, "val_loss"));
+  }
+  const auto it = entry.find(key);
+  return it == entry.end() ? kNan : number_from_json(*it);
+}
+
+bool diverged(const json& entry) {
+  const auto it = entry.find("diverged_at");
+  return it != entry.end() && it->is_number();
+}
+
 }  // namespace
+
+std::vector<double> ReportArm::values(const std::string& key) const {
+  std::vector<double> out;
+  for (const json& entry : results)
+    out.push_back(diverged(entry) ? std::numeric_limits<double>::quiet_NaN()
+                                  : number_of(entry, key));
+  return out;
+}
+
+bool ReportArm::has(const std::string& key) const {
+  for (const json& entry : results)
+    if (std::isfinite(number_of(entry, key))) return true;
+  return false;
+}
+
+PairedDifference paired_by_seed(const ReportArm& a, const ReportArm& b, const std::string& key) {
+  const std::vector<double> from = a.values(key), minus = b.values(key);
+  std::vector<double> left, right;
+  for (size_t i = 0; i < from.size(); ++i)
+    for (size_t k = 0; k < minus.size(); ++k)
+      if (a.results[i].value("seed", json()) == b.results[k].value("seed", json())) {
+        left.push_back(from[i]);
+        right.push_back(minus[k]);
+      }
+  return paired_difference(left, right);
+}
+
+std::string metric_of(const ReportArm& arm) {
+  for (const json& entry : arm.results)
+    if (const std::string name = text_of(entry, "metric"); !name.empty()) return name;
+  return "perplexity";
+}
 
 CsvTable read_csv(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
@@ -102,7 +168,7 @@ ReportInput read_report_input(const std::string& dir) {
     CBWC_CHECK(fs::exists(fs::path(dir) / "metrics.csv"), dir,
                ": neither a run (metrics.csv) nor a comparison (result.json with arms)");
     json entry = results;
-    ReportArm arm{text_of(entry, "arm", "run"), {entry}, {dir}};
+    ReportArm arm{text_of(entry, "arm", "run"), {entry}, {dir}, text_of(entry, "arm", "run"), ""};
     input.arms.push_back(std::move(arm));
     return input;
   }
@@ -112,7 +178,8 @@ ReportInput read_report_input(const std::string& dir) {
     if (!variant.empty()) label += ", " + variant;
     auto it = std::find_if(input.arms.begin(), input.arms.end(),
                            [&](const ReportArm& arm) { return arm.label == label; });
-    if (it == input.arms.end()) it = input.arms.insert(it, ReportArm{label, {}, {}});
+    if (it == input.arms.end())
+      it = input.arms.insert(it, ReportArm{label, {}, {}, text_of(entry, "arm"), variant});
     it->results.push_back(entry);
     it->run_dirs.push_back(run_dir_of(dir, entry));
   }
@@ -154,15 +221,20 @@ Curve mean_curve(const ReportArm& arm, const std::string& file, const std::strin
         by_step[steps->second[i]].push_back(values->second[i]);
     }
   }
-  Curve curve;
-  curve.label = key.empty() ? arm.label : key;
-  for (const auto& [step, values] : by_step) {
-    curve.x.push_back(step);
-    curve.y.push_back(mean_interval(values).mean);
-    curve.low.push_back(*std::min_element(values.begin(), values.end()));
-    curve.high.push_back(*std::max_element(values.begin(), values.end()));
+  return curve_of(key.empty() ? arm.label : key, by_step);
+}
+
+Curve mean_curve_of(const ReportArm& arm, const std::string& key, double scale) {
+  std::map<double, std::vector<double>> by_step;
+  for (const json& entry : arm.results) {
+    const auto points = entry.find(key);
+    if (points == entry.end() || !points->is_array()) continue;
+    for (const json& point : *points) {
+      const double step = number_from_json(point.at(0)), value = number_from_json(point.at(1));
+      if (std::isfinite(step) && std::isfinite(value)) by_step[step].push_back(scale * value);
+    }
   }
-  return curve;
+  return curve_of(arm.label, by_step);
 }
 
 }  // namespace cbwc

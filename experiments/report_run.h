@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "experiments/report.h"
+#include "experiments/statistics.h"
 
 namespace cbwc {
 
@@ -13,7 +14,17 @@ struct ReportArm {
   std::string label;                    // "cbwc_rmsnorm", "layernorm, placement post"
   std::vector<nlohmann::json> results;  // entries of result.json's `arms`, by seed
   std::vector<std::string> run_dirs;    // beside results; "" where the folder is gone
+  std::string arm, variant;             // the parts of the label
+
+  // One number of every run, nan for a run without it and for a diverged one. "metrics.NAME" is
+  // looked up in `metrics`, then as the run's `metric`.
+  std::vector<double> values(const std::string& key) const;
+  bool has(const std::string& key) const;  // in any run, diverged or not
 };
+
+// The runs of both arms with the same seed, a's minus b's.
+PairedDifference paired_by_seed(const ReportArm& a, const ReportArm& b, const std::string& key);
+std::string metric_of(const ReportArm& arm);  // the runs' `metric`; "perplexity" when unnamed
 
 struct ReportInput {
   std::string dir, title;
@@ -34,6 +45,8 @@ Curve mean_curve(const ReportArm& arm, const std::string& file, const std::strin
 // The same for a long table: rows where `key_column` is `key`.
 Curve mean_curve(const ReportArm& arm, const std::string& file, const std::string& column,
                  const std::string& key_column, const std::string& key);
+// From a list of [step, value] in the results: `val`, `val_metric`.
+Curve mean_curve_of(const ReportArm& arm, const std::string& key, double scale = 1);
 std::vector<std::string> keys_of(const ReportArm& arm, const std::string& file,
                                  const std::string& key_column);
 
@@ -45,7 +58,5 @@ struct PlotOptions {
 };
 std::string plot_svg(const std::vector<Curve>& curves, const PlotOptions& options);
 bool have_gnuplot();
-
-std::string escape_html(const std::string& text);
 
 }  // namespace cbwc

@@ -87,6 +87,14 @@ PairedDifference paired_difference(const std::vector<double>& a, const std::vect
   return out;
 }
 
+std::string verdict_of(const PairedDifference& d, bool higher_is_better) {
+  if (d.difference.n == 0) return "no pair of finished runs";
+  if (d.difference.n == 1) return "one seed: no interval";
+  if (d.difference.mean == 0 && d.difference.sd == 0) return "equal in every seed";
+  if (!d.supported) return "within noise";
+  return (d.difference.mean > 0) == higher_is_better ? "supported: better" : "supported: worse";
+}
+
 PairedRatio paired_ratio(const std::vector<double>& a, const std::vector<double>& b) {
   CBWC_CHECK(a.size() == b.size(), "paired_ratio: ", a.size(), " values against ", b.size());
   std::vector<double> ratios;
@@ -118,6 +126,12 @@ double quantile(std::vector<double> values, double q) {
 }
 
 double median(const std::vector<double>& values) { return quantile(values, 0.5); }
+
+std::string format_difference(const MeanInterval& value, int digits) {
+  if (value.n == 0) return "n/a";
+  if (value.n == 1) return fmt::format("{:+.{}f} (n/a)", value.mean, digits);
+  return fmt::format("{:+.{}f} ± {:.{}f}", value.mean, digits, value.ci95, digits);
+}
 
 std::string format_interval(const MeanInterval& value, int digits) {
   if (value.n == 0) return "n/a";

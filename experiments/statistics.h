@@ -20,6 +20,10 @@ struct PairedDifference {
   bool supported = false;
 };
 PairedDifference paired_difference(const std::vector<double>& a, const std::vector<double>& b);
+// What the seeds say about a against b: "supported: better", "supported: worse", "within noise",
+// "equal in every seed", "one seed: no interval", "no pair of finished runs". Each interval stands
+// by itself: of twenty that hold nothing, one is supported by chance.
+std::string verdict_of(const PairedDifference& d, bool higher_is_better);
 
 // How many times a[i] is b[i]: the median over pairs of positive, finite values with an interval
 // that holds it with at least 95 % (two of the sorted ratios, by the sign test; a few disturbed
@@ -34,6 +38,7 @@ double student_t_975(int64_t degrees);                  // 0.975 quantile; degre
 double quantile(std::vector<double> values, double q);  // linear between ranks; nan when empty
 double median(const std::vector<double>& values);
 
+std::string format_difference(const MeanInterval& value, int digits);  // "+0.12 ± 0.30"
 std::string format_interval(const MeanInterval& value,
                             int digits);  // "2.310 ± 0.012", "2.310 (n/a)"
 

@@ -6,6 +6,8 @@
 #include <map>
 #include <set>
 
+#include "core/text.h"
+
 namespace cbwc {
 namespace {
 
@@ -35,21 +37,6 @@ std::string quoted(const std::string& text) {
     out += c == '\n' ? ' ' : c;
   }
   return out + '"';
-}
-
-std::string html(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '&')
-      out += "&amp;";
-    else if (c == '<')
-      out += "&lt;";
-    else if (c == '>')
-      out += "&gt;";
-    else
-      out += c;
-  }
-  return out;
 }
 
 // "blocks.0.attn.out" -> "blocks.0", "attn", "out": a number belongs to the name before it.
@@ -248,10 +235,10 @@ std::string Drawing::box_line(const Box& box) const {
   if (box.single && box.op == "add")
     return fmt::format("{} [label=\"+\", shape=circle, width=0.28, fixedsize=true, {}];",
                        quoted(box.id), colours);
-  std::string label = html(box.label);
+  std::string label = escape_html(box.label);
   if (box.norm != nullptr) label = "<b>" + label + "</b>";
   for (const std::string& line : box.notes)
-    label += "<br/><font point-size=\"9\">" + html(line) + "</font>";
+    label += "<br/><font point-size=\"9\">" + escape_html(line) + "</font>";
   return fmt::format("{} [label=<{}>, {}{}];", quoted(box.id), label, colours,
                      box.norm != nullptr ? ", tooltip=" + quoted(box.norm->reason) : "");
 }

@@ -110,7 +110,9 @@ TEST_CASE("a comparison's report holds table, differences, notes and plots, and 
   CHECK(has(html, "2.1400 ± 0.0497"));  // layernorm: 2.12, 2.14, 2.16
   CHECK(has(html, "seed 2 at step 42"));
   CHECK(has(html, "within noise"));
-  CHECK(has(html, "supported</b> by the seeds: cbwc_rmsnorm is better"));
+  CHECK(has(html,
+            "cbwc_rmsnorm against layernorm: validation loss -0.0600 ± 0.0100 over 3 seeds: "
+            "<b>supported: better</b>"));
   CHECK(has(html, "dropout &lt;0.1&gt; before norm1"));
   CHECK_FALSE(has(html, "src="));
   CHECK_FALSE(has(html, "href=\"http"));
@@ -141,4 +143,46 @@ TEST_CASE("a single run has a report, another folder is refused") {
   write_run(folder.path, 0.1);
   write_json((folder.path / "result.json").string(), {{"results", {{"val_loss", 2.5}}}});
   CHECK(has(read_all(write_report(folder.path)), "2.5000 (n/a)"));
+}
+
+TEST_CASE("the report shows the task's metrics, and norm by norm what is exact") {
+  const Folder folder;
+  nlohmann::json arms = nlohmann::json::array(), norms = nlohmann::json::array();
+  for (const char* arm : {"layernorm", "cbwc_rmsnorm"})
+    for (int seed = 1; seed <= 3; ++seed) {
+      const double accuracy = 0.9 + 0.001 * seed + (arm[0] == 'c' ? 0.002 : 0.0);
+      arms.push_back({{"arm", arm},
+                      {"seed", seed},
+                      {"val_loss", 0.3},
+                      {"metric", "accuracy"},
+                      {"metric_value", accuracy},
+                      {"metrics", {{"accuracy", accuracy}, {"macro_f1", 0.5}}},
+                      {"val_metric", {{10, 0.5}, {20, accuracy}}}});
+    }
+  for (int i = 0; i < 13; ++i)
+    norms.push_back({{"norm", fmt::format("blocks.{}.norm<1>", i)},
+                     {"exact", i > 0},
+                     {"reason", i > 0 ? "" : "reads a gain & bias"}});
+  const nlohmann::json pair = {
+      {"arm", "cbwc_rmsnorm"}, {"against", "layernorm"}, {"n", 3}, {"mean_difference", 0.0},
+      {"ci95", 0.0},           {"supported", false}};
+  const auto page = [&] {
+    write_json((folder.path / "result.json").string(),
+               {{"results", {{"arms", arms}, {"paired", {pair}}, {"exactness", norms}}}});
+    return read_all(write_report(folder.path));
+  };
+  const std::string html = page();
+  CHECK(has(html, "<th>accuracy (top-1), %</th><th>macro-F1, %</th>"));
+  CHECK(has(html, "<td>90.20 ± 0.25</td><td>50.00 ± 0.00</td>"));
+  CHECK_FALSE(has(html, "perplexity"));
+  CHECK(
+      has(html, "<b>equal in every seed</b>; accuracy (top-1), % +0.20 ± 0.00: supported: better"));
+  CHECK(has(html, "<summary>Norm by norm: 12 of 13 norms are exact.</summary>"));
+  CHECK(has(html, "blocks.0.norm&lt;1&gt;"));
+  CHECK(has(html, "reads a gain &amp; bias"));
+  if (have_gnuplot()) CHECK(has(html, "Validation: accuracy"));
+  norms.erase(0);
+  const std::string shorter = page();
+  CHECK(has(shorter, "<p>Norm by norm: all 12 norms are exact.</p>"));
+  CHECK_FALSE(has(shorter, "<summary>Norm"));
 }

@@ -51,6 +51,25 @@ TEST_CASE("paired differences are supported only when the interval leaves out 0"
   CHECK_FALSE(one.supported);
 }
 
+TEST_CASE("the words for what the seeds say") {
+  // Differences 1.0, 0.9, 1.1: mean 1, sd 0.1, t_2 0.1 / sqrt 3 = 0.248414.
+  const PairedDifference clear = paired_difference({2.0, 3.0, 4.0}, {1.0, 2.1, 2.9});
+  CHECK(clear.difference.sd == Approx(0.1));
+  CHECK(clear.difference.ci95 == Approx(0.248414).margin(kPrinted));
+  CHECK(verdict_of(clear, true) == "supported: better");
+  CHECK(verdict_of(clear, false) == "supported: worse");
+  CHECK(verdict_of(paired_difference({1.0, 2.1, 2.9}, {2.0, 3.0, 4.0}), false) ==
+        "supported: better");
+  // Differences 0.1, 0.2, 0.4 with mean 0.233333 lie within 0.379458.
+  CHECK(verdict_of(paired_difference({0.1, 0.2, 0.4}, {0, 0, 0}), true) == "within noise");
+  CHECK(verdict_of(paired_difference({1.5, 2.5}, {1.5, 2.5}), true) == "equal in every seed");
+  CHECK(verdict_of(paired_difference({2.0}, {1.0}), true) == "one seed: no interval");
+  CHECK(verdict_of(paired_difference({NAN}, {1.0}), true) == "no pair of finished runs");
+  CHECK(format_difference(clear.difference, 2) == "+1.00 ± 0.25");
+  CHECK(format_difference(mean_interval({-0.5}), 1) == "-0.5 (n/a)");
+  CHECK(format_difference(mean_interval({}), 1) == "n/a");
+}
+
 TEST_CASE("quantiles") {
   CHECK(median({3, 1, 2}) == 2);
   CHECK(median({4, 1, 2, 3}) == 2.5);
