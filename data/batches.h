@@ -1,8 +1,9 @@
-// Windows of a token split as batches. Training: every epoch cuts the split into windows of T + 1
-// tokens (neighbours share one: the last target is the next first input) from a random offset, and
-// visits them in a random order. Both are functions of (seed, epoch) only, so the stream is the
-// same for any thread count, with or without prefetch, and one number says where it stands.
-// Evaluation: the split once, in order, every token but the first a target exactly once.
+// TokenWindows: a token split cut into windows, the DataSplit of language modelling. Training:
+// every epoch cuts the split into windows of T + 1 tokens (neighbours share one: the last target is
+// the next first input) from a random offset, and visits them in a random order. Both are functions
+// of (seed, epoch) only, so the stream is the same for any thread count, with or without prefetch,
+// and one number says where it stands. Evaluation: the split once, in order, every token but the
+// first a target exactly once.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -40,15 +41,15 @@ struct BatchOptions {
 };
 
 // Endless. A batch at the end of an epoch is filled from the next one.
-class TrainBatches {
+class TrainBatches : public BatchStream {
  public:
   TrainBatches(std::shared_ptr<const TokenSplit> split, BatchOptions options);
-  ~TrainBatches();
+  ~TrainBatches() override;
   TrainBatches(TrainBatches&&) noexcept;
-  Batch next();
-  int64_t position() const;  // after the last batch that next() gave, not what is made ahead
+  Batch next() override;
+  int64_t position() const override;
   int64_t windows_per_epoch() const;
-  double epoch() const;  // position in epochs
+  double epoch() const override;
 
  private:
   struct State;
@@ -56,18 +57,36 @@ class TrainBatches {
 };
 
 // The last window may be padded (kIgnoredTarget), the last batch may have fewer rows.
-class EvalBatches {
+class EvalBatches : public BatchPass {
  public:
   // max_batches 0: the whole split. Error when the split has fewer than two tokens.
   EvalBatches(std::shared_ptr<const TokenSplit> split, int64_t batch_size, int64_t context,
               int64_t max_batches = 0);
-  std::optional<Batch> next();
+  std::optional<Batch> next() override;
   void rewind() { position_ = 0; }
-  int64_t batches() const;
+  int64_t batches() const override;
 
  private:
   std::shared_ptr<const TokenSplit> split_;
   int64_t batch_size_, context_, windows_, position_ = 0;
+};
+
+class TokenWindows : public DataSplit {
+ public:
+  TokenWindows(std::shared_ptr<const TokenSplit> split, int64_t context)
+      : split_(std::move(split)), context_(context) {}
+  int64_t samples() const override { return (split_->size() - 1 + context_ - 1) / context_; }
+  std::unique_ptr<BatchStream> stream(const StreamOptions& o) const override {
+    return std::make_unique<TrainBatches>(
+        split_, BatchOptions{o.batch_size, context_, o.seed, o.position, o.prefetch});
+  }
+  std::unique_ptr<BatchPass> pass(int64_t batch_size, int64_t max_batches) const override {
+    return std::make_unique<EvalBatches>(split_, batch_size, context_, max_batches);
+  }
+
+ private:
+  const std::shared_ptr<const TokenSplit> split_;
+  const int64_t context_;
 };
 
 }  // namespace cbwc

@@ -12,6 +12,7 @@
 #include "experiments/model_setup.h"
 #include "layers/compare.h"
 #include "layers/folding.h"
+#include "layers/gpt.h"
 
 namespace cbwc {
 namespace {
@@ -183,7 +184,7 @@ double share_of_ceiling(const PairedRatio& speedup, const PairedRatio& ceiling) 
 
 InferBench bench_infer(const Config& config, const InferBenchOptions& options) {
   const std::vector<InferShape> shapes = shapes_of(config, options);
-  GptConfig gpt = gpt_config(config, random_data(config, 1, 1).vocab);
+  GptConfig gpt = gpt_config(config, random_data(config, 1, 1).shape.vocab);
   int64_t longest = 0;
   for (const InferShape& s : shapes) longest = std::max(longest, s.seq);
   InferBench bench;

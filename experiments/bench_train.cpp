@@ -11,6 +11,7 @@
 #include "experiments/json_output.h"
 #include "experiments/statistics.h"
 #include "experiments/trainer.h"
+#include "layers/norm.h"
 
 namespace cbwc {
 namespace {
@@ -114,9 +115,7 @@ TrainBench bench_train(Config config, const TrainBenchOptions& options) {
   config.optim.warmup = 0;
   if (options.dropout >= 0) config.model.dropout = config.model.attention_dropout = options.dropout;
   const int64_t steps = options.warmup + options.steps + 3;
-  TrainingData data =
-      random_data(config, (steps + 1) * options.batch * (options.seq + 1) + options.seq + 1, 1);
-  data.window = options.seq;
+  const TrainingData data = random_data(config, (steps + 1) * options.batch, 1, options.seq);
   TrainBench bench;
   bench.batch = options.batch;
   bench.seq = options.seq;

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "experiments/json_output.h"
+#include "experiments/model_graph.h"
 #include "experiments/model_setup.h"
 #include "experiments/run_directory.h"
 #include "experiments/statistics.h"
@@ -36,7 +37,11 @@ struct Group {
 };
 
 double val_loss(const RunOutcome& o) { return o.val_loss; }
-double perplexity(const RunOutcome& o) { return std::exp(o.val_loss); }
+double metric_value(const RunOutcome& o) { return o.metric_value; }
+
+std::string metric_of(const Comparison& comparison) {
+  return comparison.runs.empty() ? "" : comparison.runs[0].outcome.metric;
+}
 
 std::vector<Group> group(const Config& config, const Comparison& comparison) {
   std::vector<Group> groups;
@@ -91,8 +96,8 @@ CompareRun one_run(const Config& base, const Variant& variant, const std::string
 void add_notes(const Config& config, const TrainingData& data, Comparison& comparison) {
   for (const Variant& variant : expand_sweep(config)) {
     Config c = apply_sets(config, variant.sets);
-    c.model.norm = "cbwc_rmsnorm";
-    const auto pairs = Gpt(gpt_config(c, data.vocab), 1).inexact_pairs();
+    c.model.norm = "layernorm";
+    const auto pairs = inexact_pairs(*build_model(c, data.shape, 1), c);
     std::string note = variant.label.empty() ? "" : variant.label + ": ";
     if (pairs.empty()) {
       note += "CBWC + RMSNorm is exactly LayerNorm in training and in evaluation.";
@@ -171,7 +176,7 @@ nlohmann::json comparison_json(const Config& config, const Comparison& compariso
   }
   const std::vector<Group> groups = group(config, comparison);
   for (const Group& g : groups) {
-    const MeanInterval loss = g.interval(val_loss), metric = g.interval(perplexity);
+    const MeanInterval loss = g.interval(val_loss), metric = g.interval(metric_value);
     summary.push_back({{"arm", g.arm},
                        {"variant", g.variant},
                        {"label", g.label},
@@ -188,8 +193,9 @@ nlohmann::json comparison_json(const Config& config, const Comparison& compariso
 }
 
 std::string comparison_table(const Config& config, const Comparison& comparison) {
-  std::string out = fmt::format("{:<44} {:>2} {:>18} {:>18} {:>10} {:>10} {:>9}\n", "arm", "n",
-                                "val loss", "perplexity", "step ms", "tokens/s", "peak MB");
+  std::string out =
+      fmt::format("{:<44} {:>2} {:>18} {:>18} {:>10} {:>10} {:>9}\n", "arm", "n", "val loss",
+                  metric_of(comparison), "step ms", "targets/s", "peak MB");
   const std::vector<Group> groups = group(config, comparison);
   for (const Group& g : groups) {
     const auto middle = [&](double RunOutcome::*field) {
@@ -198,7 +204,7 @@ std::string comparison_table(const Config& config, const Comparison& comparison)
     const MeanInterval loss = g.interval(val_loss);
     out += fmt::format("{:<44} {:>2} {:>18} {:>18} {:>10.1f} {:>10.0f} {:>9.0f}\n",
                        g.label.empty() ? g.arm : g.arm + " " + g.label, loss.n,
-                       format_interval(loss, 4), format_interval(g.interval(perplexity), 3),
+                       format_interval(loss, 4), format_interval(g.interval(metric_value), 3),
                        middle(&RunOutcome::step_ms_median), middle(&RunOutcome::tokens_per_s),
                        middle(&RunOutcome::peak_mb));
     for (const CompareRun* run : g.runs)

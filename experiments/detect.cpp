@@ -89,7 +89,7 @@ nlohmann::json centre_json(const std::vector<CentredParameter>& centre) {
 
 }  // namespace
 
-DetectReport run_detect(Gpt& model, bool training) {
+DetectReport run_detect(Model& model, bool training) {
   DetectReport report;
   report.model = model.describe();
   report.training = training;

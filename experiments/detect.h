@@ -4,7 +4,7 @@
 #include <string>
 
 #include "autograd/analysis/detector.h"
-#include "layers/gpt.h"
+#include "layers/model.h"
 
 namespace cbwc {
 
@@ -16,7 +16,7 @@ struct DetectReport {
   double forward_ms = 0;  // the recorded pass; the analysis is detection.elapsed_ms
 };
 
-DetectReport run_detect(Gpt& model, bool training);
+DetectReport run_detect(Model& model, bool training);
 nlohmann::json detect_json(const DetectReport& report);
 // Long lists are cut, with a word on what was left out: detect_json() has them whole.
 std::string detect_table(const DetectReport& report);

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "experiments/json_output.h"
+#include "experiments/model_graph.h"
 #include "experiments/trainer.h"
 #include "layers/compare.h"
 
@@ -14,7 +15,7 @@ namespace {
 // One of the two models with its optimiser and its own copy of the dropout stream.
 class Side {
  public:
-  Side(Gpt& model, const Config& config, uint64_t dropout_seed)
+  Side(Model& model, const Config& config, uint64_t dropout_seed)
       : model_(model),
         config_(config),
         dropout_seed_(dropout_seed),
@@ -25,14 +26,14 @@ class Side {
 
   Tensor logits(const Batch& batch) {
     Rng rng(dropout_seed_, "dropout");
-    return model_.logits(batch.ids, Context{true, &rng, nullptr}).value();
+    return model_.logits(input_of(batch), Context{true, &rng, nullptr}).value();
   }
   double gradients_of(const Batch& batch, Rng& rng) {
     Tape tape;
     CrossEntropyResult result;
     {
       TapeScope scope(&tape);
-      result = model_.loss(batch.ids, batch.targets, Context{true, &rng, nullptr});
+      result = model_.loss(input_of(batch), targets_of(batch), Context{true, &rng, nullptr});
     }
     TokenWindow window;
     window.add(tape, result);
@@ -62,7 +63,7 @@ class Side {
   }
 
  private:
-  Gpt& model_;
+  Model& model_;
   const Config& config_;
   const uint64_t dropout_seed_;
   FlatParameters flat_;
@@ -88,23 +89,23 @@ void judge(EquivCase& c, DType dtype) {
 }
 
 std::vector<Batch> make_batches(const Config& config, const TrainingData& data, int64_t steps) {
-  TrainBatches stream(data.train, BatchOptions{config.equiv.batch, config.model.context,
-                                               static_cast<uint64_t>(config.equiv.seed), 0, 0});
+  const auto stream =
+      data.train->stream({config.equiv.batch, static_cast<uint64_t>(config.equiv.seed), 0, 0});
   std::vector<Batch> batches;
-  for (int64_t i = 0; i < std::max<int64_t>(steps, 1); ++i) batches.push_back(stream.next());
+  for (int64_t i = 0; i < std::max<int64_t>(steps, 1); ++i) batches.push_back(stream->next());
   return batches;
 }
 
 EquivCase run_case(Config config, const TrainingData& data, EquivPlan plan) {
   const uint64_t seed = static_cast<uint64_t>(config.equiv.seed);
   config.model.norm = "layernorm";
-  Gpt reference(gpt_config(config, data.vocab), seed);
+  const auto reference = build_model(config, data.shape, seed);
   config.model.norm = "cbwc_rmsnorm";
-  Gpt candidate(gpt_config(config, data.vocab), seed);
-  randomize(reference, seed, config.equiv.gain_spread);
-  randomize(candidate, seed, config.equiv.gain_spread);
+  const auto candidate = build_model(config, data.shape, seed);
+  randomize(*reference, seed, config.equiv.gain_spread);
+  randomize(*candidate, seed, config.equiv.gain_spread);
   plan.dropout_seed = seed;
-  return compare_models(reference, candidate, config, plan);
+  return compare_models(*reference, *candidate, config, plan);
 }
 
 }  // namespace
@@ -118,7 +119,7 @@ EquivTolerance equiv_tolerance(DType dtype) {
   return {1e-4, 1e-4, 1e-4, std::numeric_limits<double>::infinity()};
 }
 
-void randomize(const Gpt& model, uint64_t seed, double spread) {
+void randomize(const Module& model, uint64_t seed, double spread) {
   randomize_norms(model, seed);
   constexpr double kDrawn = 0.5;  // randomize_norms' deviation of gains and norm biases
   for (const ParameterPtr& p : model.parameters()) {
@@ -134,15 +135,14 @@ void randomize(const Gpt& model, uint64_t seed, double spread) {
   }
 }
 
-EquivCase compare_models(Gpt& reference, Gpt& candidate, const Config& config,
+EquivCase compare_models(Model& reference, Model& candidate, const Config& config,
                          const EquivPlan& plan) {
   EquivCase c;
-  const GptConfig& g = candidate.config();
-  c.dtype = dtype_name(g.dtype);
-  c.dropout = g.dropout;
-  c.dropout_placement = dropout_placement_name(g.dropout_placement);
+  c.dtype = dtype_name(candidate.dtype());
+  c.dropout = config.model.dropout;
+  c.dropout_placement = config.model.dropout_placement;
   c.steps = plan.steps;
-  c.breaks = candidate.inexact_pairs();
+  c.breaks = inexact_pairs(reference, config);
   c.expected_exact = c.breaks.empty();
   Side a(reference, config, plan.dropout_seed), b(candidate, config, plan.dropout_seed);
   const Batch& first = plan.batches.at(0);
@@ -156,8 +156,13 @@ EquivCase compare_models(Gpt& reference, Gpt& candidate, const Config& config,
   c.grad_max_rel = gradient.largest;
   c.grad_worst = gradient.name;
   if (plan.dump != nullptr) {
-    plan.dump->tensors.emplace_back("inputs/ids", first.ids);
-    plan.dump->tensors.emplace_back("inputs/targets", first.targets);
+    for (const auto& [name, tensor] : {std::pair{"ids", first.ids},
+                                       {"mask", first.mask},
+                                       {"decoder_ids", first.decoder_ids},
+                                       {"rows", first.rows},
+                                       {"images", first.images},
+                                       {"targets", first.targets}})
+      if (tensor.defined()) plan.dump->tensors.emplace_back(std::string("inputs/") + name, tensor);
     a.dump(*plan.dump, "layernorm", logits_a);
     b.dump(*plan.dump, "cbwc_rmsnorm", logits_b);
   }
@@ -173,7 +178,7 @@ EquivCase compare_models(Gpt& reference, Gpt& candidate, const Config& config,
     c.steps_max_rel = weights.largest;
     c.steps_worst = weights.name;
   }
-  judge(c, g.dtype);
+  judge(c, candidate.dtype());
   return c;
 }
 
@@ -181,10 +186,9 @@ EquivReport run_equiv(const Config& config, const EquivOptions& options) {
   EquivReport report;
   const int64_t steps = options.steps >= 0 ? options.steps : config.equiv.steps;
   const bool real = !config.data.file.empty() && std::filesystem::exists(config.data.file);
-  const int64_t tokens = 2 * (steps + 1) * config.equiv.batch * (config.model.context + 1);
-  const TrainingData data =
-      real ? open_data(config, "")
-           : random_data(config, tokens, static_cast<uint64_t>(config.equiv.seed));
+  const TrainingData data = real ? open_data(config, "")
+                                 : random_data(config, 2 * (steps + 1) * config.equiv.batch,
+                                               static_cast<uint64_t>(config.equiv.seed));
   report.note = data.note;
   EquivPlan plan;
   plan.steps = steps;

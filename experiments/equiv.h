@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "data/batches.h"
 #include "data/checkpoint.h"
 #include "experiments/model_setup.h"
 
@@ -36,11 +35,11 @@ struct EquivPlan {
 
 // Fills the measured fields. Trains both models on the way. `config` gives the optimiser; the
 // learning rate is its peak throughout.
-EquivCase compare_models(Gpt& reference, Gpt& candidate, const Config& config,
+EquivCase compare_models(Model& reference, Model& candidate, const Config& config,
                          const EquivPlan& plan);
 
 // Gains 1 +- spread and biases drawn anew, the same numbers in every arm.
-void randomize(const Gpt& model, uint64_t seed, double spread);
+void randomize(const Module& model, uint64_t seed, double spread);
 
 struct EquivOptions {
   int64_t steps = -1;                   // -1: equiv.steps

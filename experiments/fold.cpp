@@ -5,7 +5,6 @@
 #include <cmath>
 #include <filesystem>
 
-#include "data/batches.h"
 #include "experiments/json_output.h"
 #include "experiments/model_setup.h"
 #include "experiments/run_directory.h"
@@ -17,32 +16,32 @@ namespace {
 
 struct Input {
   std::string name;
-  Tensor ids;
+  ModelInput values;
 };
 
-// A few hundred positions of random ids and of the run's own text: enough to see any mistake in
+// A few hundred positions of random input and of the run's own data: enough to see any mistake in
 // the fold, which touches every position, and little beside reading a model.
-std::vector<Input> verification_inputs(const Config& config, std::vector<std::string>& notes) {
+std::vector<Input> verification_inputs(const Config& config, const DataShape& shape,
+                                       std::vector<std::string>& notes) {
   constexpr int64_t kSamples = 2, kTokens = 128;
-  const int64_t tokens = std::min(kTokens, config.model.context);
-  Rng rng(1, "fold");
-  std::vector<int32_t> ids(static_cast<size_t>(kSamples * tokens));
-  for (int32_t& id : ids)
-    id = static_cast<int32_t>(rng.below(static_cast<uint64_t>(config.model.vocab)));
-  std::vector<Input> inputs = {{"random ids", Tensor::from(ids, {kSamples, tokens})}};
+  Config short_config = config;
+  short_config.model.vocab = shape.vocab;
+  short_config.model.context = std::min(kTokens, config.model.context);
+  const auto first = [&](const DataSplit& split) { return *split.pass(kSamples, 1)->next(); };
+  std::vector<Input> inputs = {
+      {"random input", input_of(first(*random_data(short_config, kSamples, 1).eval))}};
   try {
     CBWC_CHECK(!config.data.file.empty(), "no data.file in the config");
-    const TrainingData data = open_data(config);
-    if (std::optional<Batch> batch = EvalBatches(data.eval, kSamples, tokens, 1).next())
-      inputs.push_back({"tokens of " + config.data.file, batch->ids});
+    inputs.push_back({config.data.file, input_of(first(*open_data(short_config).eval))});
   } catch (const Error& e) {
-    notes.push_back(std::string("verified on random ids only: ") + e.what());
+    notes.push_back(std::string("verified on random input only: ") + e.what());
   }
   return inputs;
 }
 
-std::unique_ptr<Gpt> copy_of(const Gpt& model, const Config& config, DType dtype) {
-  std::unique_ptr<Gpt> copy = empty_model(config, dtype);
+std::unique_ptr<Model> copy_of(const Model& model, const Config& config, const DataShape& shape,
+                               DType dtype) {
+  std::unique_ptr<Model> copy = empty_model(config, shape, dtype);
   NamedTensors values = model.state();
   for (auto& [name, value] : values) value = value.to(dtype);
   copy->load_state(values);
@@ -134,6 +133,7 @@ nlohmann::json checkpoint_attributes(const FoldReport& report, const nlohmann::j
   return {{"step", source.value("step", 0)},
           {"seed", source.value("seed", report.source.run.seeds.at(0))},
           {"data_checksum", source.value("data_checksum", "")},
+          {"shape", shape_json(report.shape)},
           {"folded",
            {{"model", report.model},
             {"checkpoint", report.checkpoint},
@@ -147,7 +147,7 @@ nlohmann::json checkpoint_attributes(const FoldReport& report, const nlohmann::j
             {"verification", verifications_json(report.verifications)}}}};
 }
 
-void write_folder(const FoldReport& report, const Gpt& model, const nlohmann::json& attributes) {
+void write_folder(const FoldReport& report, const Model& model, const nlohmann::json& attributes) {
   try {
     const RunDirectory dir = RunDirectory::create(report.out, report.folded);
     Checkpoint checkpoint;
@@ -175,19 +175,20 @@ std::string carry_note(const Graph& graph, const Detection& plain) {
 // The whole transformation again in float64, where it must be exact up to rounding.
 void verify_in_float64(const LoadedModel& loaded, const std::vector<Input>& inputs,
                        const FoldRequest& request, FoldReport& report) {
-  const auto before = copy_of(*loaded.model, loaded.config, DType::f64);
-  const auto after = copy_of(*loaded.model, loaded.config, DType::f64);
+  const auto before = copy_of(*loaded.model, loaded.config, loaded.shape, DType::f64);
+  const auto after = copy_of(*loaded.model, loaded.config, loaded.shape, DType::f64);
   apply_fold(*after, report.plan);
   for (const Input& input : inputs)
     report.verifications.push_back(
-        compare_logits(*before, *after, input.ids, input.name, request.tolerance64));
+        compare_logits(*before, *after, input.values, input.name, request.tolerance64));
 }
 
 }  // namespace
 
-Verification compare_logits(Gpt& before, Gpt& after, const Tensor& ids, const std::string& input,
-                            double tolerance) {
-  const Tensor a = before.logits(ids, Context{}).value(), b = after.logits(ids, Context{}).value();
+Verification compare_logits(Model& before, Model& after, const ModelInput& values,
+                            const std::string& input, double tolerance) {
+  const Tensor a = before.logits(values, Context{}).value(),
+               b = after.logits(values, Context{}).value();
   Verification v;
   v.input = input;
   v.dtype = dtype_name(a.dtype());
@@ -219,6 +220,7 @@ FoldReport run_fold(const FoldRequest& request) {
   report.model = request.model;
   report.checkpoint = loaded.checkpoint_path;
   report.out = request.out;
+  report.shape = loaded.shape;
   report.dtype = loaded.config.model.dtype;
   report.dropped_moments = static_cast<int64_t>(loaded.moments.size());
   const Graph graph = record_graph(*loaded.model, false);
@@ -231,20 +233,21 @@ FoldReport run_fold(const FoldRequest& request) {
   report.folded = folded_config(loaded.config, report.plan, detection, request.out);
 
   const DType dtype = parse_dtype(report.dtype);
-  auto folded = copy_of(*loaded.model, loaded.config, dtype);
+  auto folded = copy_of(*loaded.model, loaded.config, loaded.shape, dtype);
   const auto start = std::chrono::steady_clock::now();
   apply_fold(*folded, report.plan);
   report.fold_ms =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-  folded = copy_of(*folded, report.folded, dtype);  // what reading the folder will give
+  folded =
+      copy_of(*folded, report.folded, loaded.shape, dtype);  // what reading the folder will give
   report.extra_bytes = parameter_bytes(*folded) - parameter_bytes(*loaded.model);
 
-  const std::vector<Input> inputs = verification_inputs(report.folded, report.notes);
+  const std::vector<Input> inputs = verification_inputs(report.folded, report.shape, report.notes);
   if (dtype == DType::f32) verify_in_float64(loaded, inputs, request, report);
   const double tolerance = dtype == DType::f32 ? request.tolerance32 : request.tolerance64;
   for (const Input& input : inputs)
     report.verifications.push_back(
-        compare_logits(*loaded.model, *folded, input.ids, input.name, tolerance));
+        compare_logits(*loaded.model, *folded, input.values, input.name, tolerance));
   for (const Verification& v : report.verifications) report.failed |= !v.passed;
   if (!report.failed)
     write_folder(report, *folded, checkpoint_attributes(report, loaded.attributes));

@@ -29,13 +29,14 @@ struct Verification {
   double argmax_agreement = 0;  // part of the positions with the same likeliest token
   bool passed = false;
 };
-Verification compare_logits(Gpt& before, Gpt& after, const Tensor& ids, const std::string& input,
-                            double tolerance);
+Verification compare_logits(Model& before, Model& after, const ModelInput& values,
+                            const std::string& input, double tolerance);
 
 struct FoldReport {
   Config source, folded;  // configs
   std::string model, checkpoint, out;
-  FoldPlan plan;  // empty: nothing to fold, nothing written
+  DataShape shape;  // what the model was built for
+  FoldPlan plan;    // empty: nothing to fold, nothing written
   std::string dtype;
   int64_t norms = 0;        // LayerNorms in the model
   int64_t extra_bytes = 0;  // parameters after minus before

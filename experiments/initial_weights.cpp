@@ -54,7 +54,7 @@ void absorb_tie(NamedTensors& values, const Config& config, const LoadedModel& s
 
 }  // namespace
 
-std::vector<std::string> load_initial_weights(Gpt& model, const Config& config,
+std::vector<std::string> load_initial_weights(Model& model, const Config& config,
                                               const std::string& source) {
   const LoadedModel from = load_model(source);
   CBWC_CHECK(!from.checkpoint_path.empty(), "run.init: ", source,
@@ -68,7 +68,7 @@ std::vector<std::string> load_initial_weights(Gpt& model, const Config& config,
              here.folded_tie, " in this run; only layernorm and cbwc_rmsnorm go on without it");
   NamedTensors values = from.model->state();
   absorb_tie(values, config, from);
-  for (auto& [name, value] : values) value = value.to(model.config().dtype);
+  for (auto& [name, value] : values) value = value.to(model.dtype());
   try {
     model.load_state(values);
   } catch (const Error& e) {

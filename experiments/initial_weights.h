@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "experiments/config.h"
-#include "layers/gpt.h"
+#include "layers/model.h"
 
 namespace cbwc {
 
@@ -13,7 +13,7 @@ namespace cbwc {
 // E + r 1^T, or the untied head's, so that the run goes on as the model before the fold would with
 // fresh moments. Returns notes on what will not be the same function. Error when the two are of
 // another architecture, naming the key, or a parameter does not fit.
-std::vector<std::string> load_initial_weights(Gpt& model, const Config& config,
+std::vector<std::string> load_initial_weights(Model& model, const Config& config,
                                               const std::string& source);
 
 }  // namespace cbwc

@@ -4,8 +4,10 @@
 #include <cmath>
 #include <filesystem>
 
+#include "autograd/analysis/detector.h"
 #include "experiments/model_setup.h"
 #include "experiments/run_directory.h"
+#include "layers/gpt.h"
 
 namespace cbwc {
 namespace fs = std::filesystem;
@@ -49,15 +51,20 @@ void check_finite(const std::string& path, const Module& model) {
   }
 }
 
+// Without the data: as many tokens as raw bytes have, ten classes.
+DataShape assumed_shape(const Config& c) {
+  if (fs::exists(c.data.file)) return open_data(c, "").shape;
+  const int64_t bytes = Tokenizer::bytes().vocab_size();
+  return {bytes, bytes, 10, 3};
+}
+
 LoadedModel fresh_model(const std::string& name, const std::vector<std::string>& sets) {
   LoadedModel loaded;
   loaded.config = load_config(name, sets);
   Config& c = loaded.config;
-  if (c.model.vocab == 0)
-    c.model.vocab =
-        fs::exists(c.data.file) ? open_data(c, "").vocab : Tokenizer::bytes().vocab_size();
-  loaded.model =
-      std::make_unique<Gpt>(gpt_config(c, c.model.vocab), static_cast<uint64_t>(c.run.seeds.at(0)));
+  loaded.shape = assumed_shape(c);
+  if (c.model.vocab == 0) c.model.vocab = loaded.shape.vocab;
+  loaded.model = build_model(c, loaded.shape, static_cast<uint64_t>(c.run.seeds.at(0)));
   loaded.attributes = nlohmann::json::object();
   return loaded;
 }
@@ -71,11 +78,11 @@ NamedTensors tensors_below(const Checkpoint& checkpoint, const std::string& pref
   return out;
 }
 
-std::unique_ptr<Gpt> empty_model(const Config& config, DType dtype) {
-  GptConfig c = gpt_config(config, config.model.vocab);
-  c.dtype = dtype;
-  c.init_std = 0;
-  return std::make_unique<Gpt>(c, static_cast<uint64_t>(config.run.seeds.at(0)));
+std::unique_ptr<Model> empty_model(const Config& config, const DataShape& shape, DType dtype) {
+  Config c = config;
+  c.model.dtype = dtype_name(dtype);
+  c.model.init_std = 0;
+  return build_model(c, shape, static_cast<uint64_t>(config.run.seeds.at(0)));
 }
 
 LoadedModel load_model(const std::string& model, const std::vector<std::string>& sets) {
@@ -103,9 +110,12 @@ LoadedModel load_model(const std::string& model, const std::vector<std::string>&
   for (const auto& [name, tensor] : checkpoint.tensors)
     if (name.compare(0, 6, "model/") != 0) loaded.moments.push_back(name);
   const auto table = values.find("wte.weight");
-  if (c.model.vocab == 0 && table != values.end() && table->second.rank() == 2)
-    c.model.vocab = table->second.size(0);
-  loaded.model = empty_model(c, parse_dtype(c.model.dtype));
+  if (loaded.attributes.contains("shape"))
+    loaded.shape = shape_from_json(loaded.attributes["shape"]);
+  else if (table != values.end() && table->second.rank() == 2)
+    loaded.shape.vocab = table->second.size(0);
+  if (c.model.vocab == 0) c.model.vocab = loaded.shape.vocab;
+  loaded.model = empty_model(c, loaded.shape, parse_dtype(c.model.dtype));
   try {
     loaded.model->load_state(values);
   } catch (const Error& e) {
@@ -115,18 +125,23 @@ LoadedModel load_model(const std::string& model, const std::vector<std::string>&
   return loaded;
 }
 
-Graph record_graph(Gpt& model, bool training) {
-  constexpr int64_t kSamples = 2, kTokens = 6;
-  const int64_t tokens = std::min(kTokens, model.config().context);
-  Rng rng(1, "graph"), dropout(1, "dropout");
-  std::vector<int32_t> ids(static_cast<size_t>(kSamples * tokens));
-  for (int32_t& id : ids)
-    id = static_cast<int32_t>(rng.below(static_cast<uint64_t>(model.config().vocab)));
+std::vector<InexactPair> inexact_pairs(Model& layernorm, const Config& config) {
+  if (const auto* gpt = dynamic_cast<const Gpt*>(&layernorm)) return gpt->inexact_pairs();
+  // Placement `centred` centres again after its dropout, so that dropout breaks nothing.
+  const bool training = config.model.dropout_placement != "centred";
+  std::vector<InexactPair> pairs;
+  for (const DetectedNorm& norm : detect(record_graph(layernorm, training)).norms)
+    if (norm.verdict != Verdict::foldable) pairs.push_back({norm.blocking, norm.name, norm.reason});
+  return pairs;
+}
+
+Graph record_graph(Model& model, bool training) {
+  Rng dropout(1, "dropout");
   Tape tape;
   Variable logits;
   {
     const TapeScope scope(&tape);
-    logits = model.logits(Tensor::from(ids, {kSamples, tokens}), {training, &dropout, nullptr});
+    logits = model.logits(model.example(2, 1), {training, &dropout, nullptr});
   }
   return graph_of(tape, {logits}, training);
 }

@@ -9,13 +9,14 @@
 #include "autograd/analysis/graph.h"
 #include "data/checkpoint.h"
 #include "experiments/config.h"
-#include "layers/gpt.h"
+#include "experiments/model_build.h"
 
 namespace cbwc {
 
 struct LoadedModel {
-  Config config;  // model.vocab is the model's
-  std::unique_ptr<Gpt> model;
+  Config config;    // model.vocab is the model's
+  DataShape shape;  // what the model was built for
+  std::unique_ptr<Model> model;
   std::string checkpoint_path;        // "": a config's fresh model, of its first seed
   nlohmann::json attributes;          // of the checkpoint; an empty object without
   std::vector<std::string> moments;   // the optimiser's tensors in the checkpoint, by name
@@ -30,13 +31,17 @@ struct LoadedModel {
 LoadedModel load_model(const std::string& model, const std::vector<std::string>& sets = {});
 
 // A model to load weights into: all of them zero but the gains.
-std::unique_ptr<Gpt> empty_model(const Config& config, DType dtype);
+std::unique_ptr<Model> empty_model(const Config& config, const DataShape& shape, DType dtype);
+
+// Where cbwc_rmsnorm differs from this layernorm model in training with the config's dropout; empty
+// when it is exact.
+std::vector<InexactPair> inexact_pairs(Model& layernorm, const Config& config);
 
 // The tensors of a checkpoint below a prefix ("model/"), by the rest of their names.
 NamedTensors tensors_below(const Checkpoint& checkpoint, const std::string& prefix);
 
-// One forward pass over seeded random ids, recorded; the logits are its output. With `training`
+// One forward pass over the model's example, recorded; the logits are its output. With `training`
 // dropout is on it.
-Graph record_graph(Gpt& model, bool training);
+Graph record_graph(Model& model, bool training);
 
 }  // namespace cbwc

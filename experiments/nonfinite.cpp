@@ -1,10 +1,11 @@
 #include "experiments/nonfinite.h"
 
+#include "experiments/model_build.h"
 #include "layers/compare.h"
 
 namespace cbwc {
 
-std::string find_nonfinite(Gpt& model, const std::vector<Batch>& window, Rng rng) {
+std::string find_nonfinite(Model& model, const std::vector<Batch>& window, Rng rng) {
   for (const ParameterPtr& p : model.parameters())
     if (!all_finite(p->value())) return "parameter " + p->name() + " (its value)";
   std::string found;
@@ -27,7 +28,7 @@ std::string find_nonfinite(Gpt& model, const std::vector<Batch>& window, Rng rng
       Context context;
       context.training = true;
       context.rng = &rng;
-      result = model.loss(batch.ids, batch.targets, context);
+      result = model.loss(input_of(batch), targets_of(batch), context);
     }
     if (found.empty()) tape.backward(result.loss_sum);
     if (!found.empty()) break;

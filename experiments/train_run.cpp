@@ -25,11 +25,14 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 struct Tally {
   double best = std::numeric_limits<double>::infinity();  // of run.early_stop_metric
   double best_val = std::numeric_limits<double>::infinity(), val = kNan;
+  std::string metric = "perplexity";
+  nlohmann::json metrics = nlohmann::json::object();  // of the last evaluation
   int64_t evaluations_without_gain = 0, tokens = 0;
 
   nlohmann::json to_json() const {
     return {{"best", json_number(best)}, {"best_val", json_number(best_val)},
             {"val", json_number(val)},   {"evaluations_without_gain", evaluations_without_gain},
+            {"metric", metric},          {"metrics", metrics},
             {"tokens", tokens},          {"threads", threads()}};
   }
   static Tally from_json(const nlohmann::json& j) {
@@ -39,6 +42,8 @@ struct Tally {
     t.val = number_from_json(j.at("val"));
     t.evaluations_without_gain = j.at("evaluations_without_gain");
     t.tokens = j.at("tokens");
+    t.metric = j.value("metric", t.metric);
+    t.metrics = j.value("metrics", t.metrics);
     return t;
   }
 };
@@ -55,7 +60,7 @@ class RunLoop {
         tally_(tally),
         last_checkpoint_(std::move(last_checkpoint)),
         metrics_(dir.file("metrics.csv"),
-                 "step,tokens,train_loss,val_loss,lr,grad_norm,step_ms,tokens_per_s") {
+                 "step,tokens,train_loss,val_loss,lr,grad_norm,step_ms,tokens_per_s,val_metric") {
     if (run_.norm_stats) open(norms_, "norm_stats.csv", "step,norm,input_mean_over_rms,rms,gain");
     if (run_.attention_stats) open(attention_, "attention.csv", "step,block,max_logit");
     if (run_.grad_depth) open(depth_, "grad_depth.csv", "step,module,grad_norm");
@@ -69,13 +74,16 @@ class RunLoop {
       outcome.message = std::string(error.what()) + "; last good checkpoint: " +
                         (last_checkpoint_.empty() ? "none" : last_checkpoint_);
       metrics_.row({std::to_string(error.step), std::to_string(tally_.tokens),
-                    csv_number(error.loss), "", "", "nan", "", ""});
+                    csv_number(error.loss), "", "", "nan", "", "", ""});
     }
     if (outcome.diverged_at < 0) checkpoint();
     outcome.steps = trainer_.steps();
     outcome.skipped = trainer_.skipped();
     outcome.notices = notices_.to_json();
     outcome.val_loss = outcome.diverged_at < 0 ? tally_.val : kNan;
+    outcome.metric = tally_.metric;
+    outcome.metrics = tally_.metrics;
+    outcome.metric_value = outcome.diverged_at < 0 ? metric_value() : kNan;
     outcome.best_val_loss = std::isfinite(tally_.best_val) ? tally_.best_val : kNan;
   }
 
@@ -116,14 +124,23 @@ class RunLoop {
     write_statistics(step, norms, attention, statistics, r);
     ProgressLine line{
         step, r.loss, r.lr, 1000.0 * static_cast<double>(r.tokens) / std::max(r.step_ms, 1e-6), {}};
-    if (evaluate) line.note = fmt::format("val {:.4f}", val);
+    if (evaluate)
+      line.note = fmt::format("val {:.4f}, {} {:.4f}", val, tally_.metric, metric_value());
     progress_.update(line);
     if (run_.checkpoint_every > 0 && step % run_.checkpoint_every == 0 && step < run_.steps)
       checkpoint();
   }
 
+  double metric_value() const {
+    const auto found = tally_.metrics.find(tally_.metric);
+    return found == tally_.metrics.end() ? kNan : number_from_json(*found);
+  }
+
   double evaluate_now(RunOutcome& outcome, const StepResult& r) {
-    tally_.val = trainer_.evaluate();
+    const Evaluation e = trainer_.evaluate();
+    tally_.val = e.loss;
+    tally_.metric = e.metric;
+    tally_.metrics = e.metrics;
     tally_.best_val = std::min(tally_.best_val, tally_.val);
     const double metric = run_.early_stop_metric == "train_loss" ? r.loss : tally_.val;
     if (metric < tally_.best) {
@@ -148,7 +165,8 @@ class RunLoop {
                               : 1000.0 * static_cast<double>(r.tokens) / r.step_ms;
     metrics_.row({std::to_string(r.step), std::to_string(tally_.tokens), csv_number(r.loss),
                   std::isnan(val) ? "" : csv_number(val), csv_number(r.lr), csv_number(r.grad_norm),
-                  csv_number(ms), csv_number(rate)});
+                  csv_number(ms), csv_number(rate),
+                  std::isnan(val) ? "" : csv_number(metric_value())});
     timed_ms_ = 0;
     timed_tokens_ = timed_steps_ = 0;
   }
@@ -231,6 +249,7 @@ void read_tables(const RunDirectory& dir, RunOutcome& outcome) {
     const int64_t step = static_cast<int64_t>(at("step"));
     outcome.loss.emplace_back(step, at("train_loss"));
     if (!std::isnan(at("val_loss"))) outcome.val.emplace_back(step, at("val_loss"));
+    if (!std::isnan(at("val_metric"))) outcome.val_metric.emplace_back(step, at("val_metric"));
     if (!std::isnan(at("step_ms"))) ms.push_back(at("step_ms"));
     if (!std::isnan(at("tokens_per_s"))) rate.push_back(at("tokens_per_s"));
   }
@@ -292,15 +311,17 @@ nlohmann::json outcome_json(const RunOutcome& o) {
           {"notices", o.notices},
           {"val_loss", json_number(o.val_loss)},
           {"best_val_loss", json_number(o.best_val_loss)},
-          {"metric", "perplexity"},
-          {"metric_value", json_number(std::exp(o.val_loss))},
+          {"metric", o.metric},
+          {"metric_value", json_number(o.metric_value)},
+          {"metrics", o.metrics},
           {"step_ms_median", json_number(o.step_ms_median)},
           {"tokens_per_s", json_number(o.tokens_per_s)},
           {"peak_mb", json_number(o.peak_mb)},
           {"diverged_at", o.diverged_at < 0 ? nlohmann::json() : nlohmann::json(o.diverged_at)},
           {"message", o.message},
           {"loss", curve_json(o.loss)},
-          {"val", curve_json(o.val)}};
+          {"val", curve_json(o.val)},
+          {"val_metric", curve_json(o.val_metric)}};
 }
 
 bool read_outcome(const std::string& dir, RunOutcome* outcome) {
@@ -315,6 +336,9 @@ bool read_outcome(const std::string& dir, RunOutcome* outcome) {
   o.notices = r.value("notices", nlohmann::json::object());
   o.val_loss = number_from_json(r.at("val_loss"));
   o.best_val_loss = number_from_json(r.at("best_val_loss"));
+  o.metric = r.at("metric");
+  o.metric_value = number_from_json(r.at("metric_value"));
+  o.metrics = r.value("metrics", nlohmann::json::object());
   o.step_ms_median = number_from_json(r.at("step_ms_median"));
   o.tokens_per_s = number_from_json(r.at("tokens_per_s"));
   o.peak_mb = number_from_json(r.at("peak_mb"));
@@ -322,6 +346,7 @@ bool read_outcome(const std::string& dir, RunOutcome* outcome) {
   o.message = r.at("message");
   o.loss = curve_from(r.at("loss"));
   o.val = curve_from(r.at("val"));
+  o.val_metric = curve_from(r.value("val_metric", nlohmann::json::array()));
   *outcome = std::move(o);
   return true;
 }

@@ -22,13 +22,17 @@ struct RunRequest {
 struct RunOutcome {
   std::string arm;
   int64_t seed = 0, steps = 0, skipped = 0;
-  double val_loss = 0;       // of the last evaluation
-  double best_val_loss = 0;  // the smallest
+  double val_loss = 0;                                // of the last evaluation
+  double best_val_loss = 0;                           // the smallest
+  std::string metric = "perplexity";                  // the task's
+  double metric_value = 0;                            // of the last evaluation
+  nlohmann::json metrics = nlohmann::json::object();  // {name: value}, all there are
   double step_ms_median = 0, tokens_per_s = 0, peak_mb = 0;
   int64_t diverged_at = -1;                           // step; -1: it did not
   std::string message;                                // why it stopped early
   nlohmann::json notices = nlohmann::json::object();  // NoticeLog::to_json
-  std::vector<std::pair<int64_t, double>> loss, val;  // training loss and validation loss by step
+  // Training loss, validation loss and validation metric by step.
+  std::vector<std::pair<int64_t, double>> loss, val, val_metric;
 };
 
 // Writes result.json at the end, for a diverged run too. Error for bad input, RunError for a full

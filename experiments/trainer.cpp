@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "experiments/json_output.h"
 #include "experiments/model_graph.h"
 #include "experiments/nonfinite.h"
 
@@ -35,8 +36,8 @@ Trainer::Trainer(const Config& config, int64_t seed, TrainingData data)
     : config_(config),
       data_(std::move(data)),
       seed_(seed),
-      model_(gpt_config(config, data_.vocab), static_cast<uint64_t>(seed)),
-      flat_(ordered_parameters(model_)),
+      model_(build_model(config, data_.shape, static_cast<uint64_t>(seed))),
+      flat_(ordered_parameters(*model_)),
       schedule_(schedule_of(config)),
       rng_(static_cast<uint64_t>(seed), "dropout") {
   const Config::Optim& o = config_.optim;
@@ -46,15 +47,14 @@ Trainer::Trainer(const Config& config, int64_t seed, TrainingData data)
     CBWC_CHECK(o.name == "sgd", "optim.name is ", o.name, ", expected adamw or sgd");
     sgd_ = std::make_unique<Sgd>(flat_, SgdOptions{o.momentum, false, o.weight_decay});
   }
-  model_.project_parameters();
+  model_->project_parameters();
   open_batches(0);
 }
 
 void Trainer::open_batches(int64_t position) {
   batches_.reset();
-  batches_ = std::make_unique<TrainBatches>(
-      data_.train, BatchOptions{config_.data.batch, window(), static_cast<uint64_t>(seed_),
-                                position, config_.data.prefetch});
+  batches_ = data_.train->stream({config_.data.batch, static_cast<uint64_t>(seed_), position,
+                                  config_.data.prefetch, config_.data.workers});
 }
 
 StepResult Trainer::step(const StepRequest& request) {
@@ -74,7 +74,8 @@ StepResult Trainer::step(const StepRequest& request) {
     CrossEntropyResult result;
     {
       TapeScope scope(&tape);
-      result = model_.loss(window.back().ids, window.back().targets, context);
+      result = model_->loss(input_of(window.back()), targets_of(window.back()), context,
+                            {kIgnoredTarget, config_.optim.label_smoothing});
     }
     r.forward_ms += ms_since(begin);
     begin = Clock::now();
@@ -94,7 +95,7 @@ StepResult Trainer::step(const StepRequest& request) {
   begin = Clock::now();
   if (r.skipped) {
     ++skipped_;
-    model_.clear_grads();
+    model_->clear_grads();
   } else {
     update(r.lr, clip.scale);
   }
@@ -107,7 +108,7 @@ StepResult Trainer::step(const StepRequest& request) {
 void Trainer::check_finite(const StepResult& r, bool finite, const std::vector<Batch>& window,
                            const Rng& rng) {
   if (finite || config_.optim.nonfinite == "skip") return;
-  const std::string where = find_nonfinite(model_, window, rng);
+  const std::string where = find_nonfinite(*model_, window, rng);
   throw NonFiniteError(
       r.step, r.loss,
       fmt::format("step {}: {} is not finite (loss {}, gradient norm {}); the first "
@@ -118,24 +119,29 @@ void Trainer::check_finite(const StepResult& r, bool finite, const std::vector<B
 
 void Trainer::update(double lr, double scale) {
   adamw_ ? adamw_->step(lr, scale) : sgd_->step(lr, scale);
-  model_.project_parameters();
+  model_->project_parameters();
 }
 
-double Trainer::evaluate(const std::shared_ptr<const TokenSplit>& split, int64_t max_batches) {
-  EvalBatches batches(split, config_.data.batch, window(), max_batches);
+Evaluation Trainer::evaluate(const DataSplit& split, int64_t max_batches) {
+  const auto batches = split.pass(config_.data.batch, max_batches);
+  Evaluation e;
   double sum = 0;
-  int64_t count = 0;
-  while (std::optional<Batch> batch = batches.next()) {
-    const CrossEntropyResult result = model_.loss(batch->ids, batch->targets, Context{});
+  while (std::optional<Batch> batch = batches->next()) {
+    const Variable logits = model_->logits(input_of(*batch), Context{});
+    const CrossEntropyResult result = Model::loss_of(logits, targets_of(*batch));
     sum += result.loss_sum.value().item();
-    count += result.count;
+    e.targets += result.count;
   }
-  return count > 0 ? sum / static_cast<double>(count) : 0.0;
+  e.loss = e.targets > 0 ? sum / static_cast<double>(e.targets) : 0.0;
+  e.metric = "perplexity";
+  e.value = std::exp(e.loss);
+  e.metrics = {{e.metric, json_number(e.value)}};
+  return e;
 }
 
 Checkpoint Trainer::save(const nlohmann::json& extra) const {
   Checkpoint c;
-  put(c, "model/", model_.state());
+  put(c, "model/", model_->state());
   if (adamw_) {
     put(c, "adamw_m/", adamw_->m_by_name());
     put(c, "adamw_v/", adamw_->v_by_name());
@@ -150,6 +156,7 @@ Checkpoint Trainer::save(const nlohmann::json& extra) const {
       {"dropout_position", rng_.position()},
       {"data_position", batches_->position()},
       {"data_checksum", data_.checksum},
+      {"shape", shape_json(data_.shape)},
       {"extra", extra}}.dump();
   return c;
 }
@@ -160,7 +167,7 @@ void Trainer::load_weights(const Checkpoint& c) {
   CBWC_CHECK(checksum.empty() || checksum == data_.checksum,
              "the checkpoint was trained on other data: checksum ", checksum, ", ",
              config_.data.file, " has ", data_.checksum);
-  model_.load_state(tensors_below(c, "model/"));
+  model_->load_state(tensors_below(c, "model/"));
   step_ = a.at("step").get<int64_t>();
 }
 

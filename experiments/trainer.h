@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "data/batches.h"
 #include "data/checkpoint.h"
 #include "experiments/model_setup.h"
 #include "optim/adamw.h"
@@ -53,16 +52,24 @@ struct StepResult {
   std::vector<std::pair<std::string, double>> depth;  // gradient norm by module
 };
 
+// What a model is worth on a split.
+struct Evaluation {
+  double loss = 0;      // mean over targets
+  int64_t targets = 0;  // that were not ignored
+  std::string metric;   // the task's: perplexity, accuracy
+  double value = 0;
+  nlohmann::json metrics;  // {name: value}, all there are
+};
+
 class Trainer {
  public:
   Trainer(const Config& config, int64_t seed, TrainingData data);
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  StepResult step(const StepRequest& request = {});  // throws NonFiniteError
-  // Mean loss per token of a split; max_batches 0: all of it.
-  double evaluate(const std::shared_ptr<const TokenSplit>& split, int64_t max_batches);
-  double evaluate() { return evaluate(data_.eval, config_.run.eval_batches); }
+  StepResult step(const StepRequest& request = {});                  // throws NonFiniteError
+  Evaluation evaluate(const DataSplit& split, int64_t max_batches);  // max_batches 0: all of it
+  Evaluation evaluate() { return evaluate(*data_.eval, config_.run.eval_batches); }
 
   // Everything that decides the next step's bits, and back. `extra` is kept in the attributes.
   Checkpoint save(const nlohmann::json& extra) const;
@@ -70,7 +77,7 @@ class Trainer {
 
   void load_weights(const Checkpoint& checkpoint);  // for use, not for going on
 
-  Gpt& model() { return model_; }
+  Model& model() { return *model_; }
   FlatParameters& parameters() { return flat_; }
   int64_t steps() const { return step_; }
   int64_t skipped() const { return skipped_; }
@@ -78,7 +85,6 @@ class Trainer {
   void set_observer(TapeObserver observer) { observer_ = std::move(observer); }
 
  private:
-  int64_t window() const { return data_.window > 0 ? data_.window : config_.model.context; }
   void open_batches(int64_t position);
   void check_finite(const StepResult& result, bool finite, const std::vector<Batch>& window,
                     const Rng& rng);
@@ -87,13 +93,13 @@ class Trainer {
   const Config config_;
   const TrainingData data_;
   const int64_t seed_;
-  Gpt model_;
+  const std::unique_ptr<Model> model_;
   FlatParameters flat_;
   std::unique_ptr<AdamW> adamw_;  // one of the two
   std::unique_ptr<Sgd> sgd_;
   const Schedule schedule_;
   Rng rng_;  // dropout's
-  std::unique_ptr<TrainBatches> batches_;
+  std::unique_ptr<BatchStream> batches_;
   TapeObserver observer_;
   int64_t step_ = 0, skipped_ = 0;
 };

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -45,7 +46,7 @@ FoldedTie parse_folded_tie(const std::string& name) {
 }
 
 Gpt::Gpt(const GptConfig& config, uint64_t seed)
-    : Module(nullptr, ""),
+    : Model(nullptr, ""),
       config_(checked(config)),
       branch_{config.norm, config.dropout_placement, config.dropout} {
   const Init init{seed, config_.dtype, config_.init_std};
@@ -116,22 +117,25 @@ Variable Gpt::head(Variable x, const Context& context) {
   return head_ != nullptr ? head_->forward(x) : tied_head_->forward(x);
 }
 
-Variable Gpt::logits(const Tensor& ids, const Context& context) {
-  return head(stream(ids, context), context);
+Variable Gpt::logits(const ModelInput& input, const Context& context) {
+  CBWC_CHECK(input.ids.defined(), "model: a GPT reads token ids, the input has none");
+  return head(stream(input.ids, context), context);
+}
+
+ModelInput Gpt::example(int64_t batch, uint64_t seed) const {
+  constexpr int64_t kTokens = 6;
+  const int64_t tokens = std::min(kTokens, config_.context);
+  Rng rng(seed, "example");
+  std::vector<int32_t> ids(static_cast<size_t>(batch * tokens));
+  for (int32_t& id : ids)
+    id = static_cast<int32_t>(rng.below(static_cast<uint64_t>(config_.vocab)));
+  return {Tensor::from(ids, {batch, tokens})};
 }
 
 Variable Gpt::last_logits(const Tensor& ids, const Context& context) {
   const Variable x = stream(ids, context);
   const Variable last = slice(x, 1, x.size(1) - 1, x.size(1));
   return reshape(head(last, context), {ids.size(0), config_.vocab});
-}
-
-CrossEntropyResult Gpt::loss(const Tensor& ids, const Tensor& targets, const Context& context,
-                             const CrossEntropyOptions& options) {
-  CBWC_CHECK(targets.shape() == ids.shape(), "model: targets have shape ",
-             to_string(targets.shape()), ", ids ", to_string(ids.shape()));
-  return cross_entropy(reshape(logits(ids, context), {ids.numel(), config_.vocab}),
-                       targets.reshape({ids.numel()}), options);
 }
 
 std::vector<InexactPair> Gpt::inexact_pairs() const {

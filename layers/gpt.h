@@ -3,8 +3,8 @@
 // weight (positions too, as Hugging Face's), divided by sqrt(2 layers) for the projections onto the
 // residual stream; biases zero.
 #pragma once
-#include "autograd/ops/cross_entropy.h"
 #include "layers/embedding.h"
+#include "layers/model.h"
 #include "layers/tied_linear.h"
 #include "layers/transformer_block.h"
 
@@ -32,32 +32,35 @@ struct GptConfig {
   FoldedTie folded_tie = FoldedTie::none;
 };
 
-// A pair that makes cbwc_rmsnorm differ from layernorm in training, by dotted module names.
-struct InexactPair {
-  std::string producer, norm, reason;
-};
-
-class Gpt : public Module {
+class Gpt : public Model {
  public:
   Gpt(const GptConfig& config, uint64_t seed);  // Error for sizes that do not fit together
   std::string describe() const override;
   const GptConfig& config() const { return config_; }
 
-  // ids (B, T) int32 or int64, T at most the context -> (B, T, vocab).
-  Variable logits(const Tensor& ids, const Context& context);
+  // ids (B, T) int32 or int64, T at most the context -> (B, T, vocab). Nothing else is read: what
+  // is right of a token does not reach it, so padding at the end needs no mask.
+  Variable logits(const ModelInput& input, const Context& context) override;
+  Variable logits(const Tensor& ids, const Context& context) {
+    return logits(ModelInput{ids}, context);
+  }
   // Of the last position alone, which is all that generating text needs: (B, vocab).
   Variable last_logits(const Tensor& ids, const Context& context);
+  using Model::loss;
   CrossEntropyResult loss(const Tensor& ids, const Tensor& targets, const Context& context,
-                          const CrossEntropyOptions& options = {});
+                          const CrossEntropyOptions& options = {}) {
+    return loss(ModelInput{ids}, ModelTargets{targets}, context, options);
+  }
+  DType dtype() const override { return config_.dtype; }
+  ModelInput example(int64_t batch, uint64_t seed) const override;
 
   // Where this structure breaks LN = CBWC + RMSNorm, whatever the arm; empty when it is exact. Each
   // producer is listed with the first norm that reads it.
   std::vector<InexactPair> inexact_pairs() const;
 
-  // For cbwc_projected, after construction and every optimiser step: centres the stored writers in
-  // place. A tied head reads the same, now centred, table, so this changes the function: another
+  // A tied head reads the same, now centred, table, so this changes the function: another
   // method, not a way to compute CBWC. Does nothing in the other arms.
-  void project_parameters();
+  void project_parameters() override;
 
  private:
   Variable embed(const Tensor& ids, const Context& context);

@@ -5,9 +5,8 @@
 
 namespace cbwc {
 
-CrossEntropyResult Model::loss(const ModelInput& input, const ModelTargets& targets,
-                               const Context& context, const CrossEntropyOptions& options) {
-  const Variable y = logits(input, context);
+CrossEntropyResult Model::loss_of(const Variable& y, const ModelTargets& targets,
+                                  const CrossEntropyOptions& options) {
   const int64_t classes = y.size(-1), rows = y.value().numel() / classes;
   CBWC_CHECK(targets.ids.numel() == rows, "model: ", targets.ids.numel(), " targets of shape ",
              to_string(targets.ids.shape()), " for logits of shape ", to_string(y.shape()));

@@ -23,12 +23,21 @@ struct ModelTargets {
   double share = 1;   // of `ids` in the loss; the rest is `mixed`'s
 };
 
+// A pair that makes cbwc_rmsnorm differ from layernorm in training, by dotted module names.
+struct InexactPair {
+  std::string producer, norm, reason;
+};
+
 class Model : public Module {
  public:
   // (..., K): (B, T, vocab), (B, S, vocab), (N, vocab) with `rows`, or (B, classes).
   virtual Variable logits(const ModelInput& input, const Context& context) = 0;
   CrossEntropyResult loss(const ModelInput& input, const ModelTargets& targets,
-                          const Context& context, const CrossEntropyOptions& options = {});
+                          const Context& context, const CrossEntropyOptions& options = {}) {
+    return loss_of(logits(input, context), targets, options);
+  }
+  static CrossEntropyResult loss_of(const Variable& logits, const ModelTargets& targets,
+                                    const CrossEntropyOptions& options = {});
 
   virtual DType dtype() const = 0;
   // A small random input that every module takes part in: for recording the graph and for checks.

@@ -1,5 +1,6 @@
 // cbwc equiv CONFIG [--steps N] [--placements P...] [--dump FILE.h5]
 #include "experiments/equiv.h"
+#include "layers/dropout.h"
 
 #include <fmt/format.h>
 

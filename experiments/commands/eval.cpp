@@ -10,6 +10,7 @@
 #include "experiments/json_output.h"
 #include "experiments/run_directory.h"
 #include "experiments/trainer.h"
+#include "layers/gpt.h"
 
 namespace cbwc {
 namespace {
@@ -32,17 +33,22 @@ int run_eval(const EvalOptions& options, const CommandContext& context) {
   const TrainingData data = open_data(run.config, options.split);
   Trainer trainer(run.config, run.config.run.seeds.at(0), data);
   trainer.load_weights(run.checkpoint);
-  const double loss = trainer.evaluate(data.eval, options.batches);
-  fmt::print("{} at step {}, {} split: loss {:.6f}, perplexity {:.4f}\n", options.run,
-             trainer.steps(), options.split, loss, std::exp(loss));
+  const Evaluation e = trainer.evaluate(*data.eval, options.batches);
+  fmt::print("{} at step {}, {} split: loss {:.6f}", options.run, trainer.steps(), options.split,
+             e.loss);
+  for (const auto& [name, value] : e.metrics.items())
+    fmt::print(", {} {:.4f}", name, number_from_json(value));
+  fmt::print("\n");
   write_command_json(context, "eval", config_json(run.config),
                      {{"split", options.split},
                       {"step", trainer.steps()},
-                      {"tokens", data.eval->size()},
-                      {"loss", json_number(loss)},
-                      {"metric", "perplexity"},
-                      {"metric_value", json_number(std::exp(loss))}});
-  return std::isfinite(loss) ? 0 : 1;
+                      {"samples", data.eval->samples()},
+                      {"targets", e.targets},
+                      {"loss", json_number(e.loss)},
+                      {"metric", e.metric},
+                      {"metric_value", json_number(e.value)},
+                      {"metrics", e.metrics}});
+  return std::isfinite(e.loss) ? 0 : 1;
 }
 
 struct GenerateOptions {
@@ -88,14 +94,15 @@ int run_generate(const GenerateOptions& options, const CommandContext& context) 
   const TrainingData data = open_data(run.config, "");
   Trainer trainer(run.config, run.config.run.seeds.at(0), data);
   trainer.load_weights(run.checkpoint);
+  Gpt& gpt = as_gpt(trainer.model(), "generate");
   std::vector<int32_t> ids = data.tokenizer->encode(options.prompt);
   const size_t prompt = ids.size();
   if (ids.empty()) ids.push_back(data.tokenizer->end_of_document());
   const size_t first = ids.size();
   Rng rng(static_cast<uint64_t>(options.seed), "generate");
   for (int64_t i = 0; i < options.tokens; ++i) {
-    std::vector<double> logits = last_logits(trainer.model(), ids);
-    logits.resize(static_cast<size_t>(data.vocab));  // rows beyond the tokenizer are padding
+    std::vector<double> logits = last_logits(gpt, ids);
+    logits.resize(static_cast<size_t>(data.shape.vocab));  // rows beyond the tokenizer are padding
     ids.push_back(draw(logits, options, rng));
     if (ids.back() == data.tokenizer->end_of_document()) break;
   }

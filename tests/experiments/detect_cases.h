@@ -7,6 +7,7 @@
 
 #include "experiments/detect.h"
 #include "experiments/model_setup.h"
+#include "layers/gpt.h"
 #include "tests/experiments/tiny_run.h"
 #include "tests/support/catch.h"
 

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "layers/compare.h"
+#include "layers/gpt.h"
 #include "tests/experiments/tiny_run.h"
 #include "tests/support/catch.h"
 
@@ -21,10 +22,10 @@ Config small(const std::string& data, std::vector<std::string> extra = {}) {
 }
 
 EquivPlan plan_for(const Config& config, const TrainingData& data, int64_t steps) {
-  TrainBatches stream(data.train, {config.equiv.batch, config.model.context, 1, 0, 0});
+  const auto stream = data.train->stream({config.equiv.batch, 1, 0, 0});
   EquivPlan plan;
   plan.steps = steps;
-  for (int64_t i = 0; i < std::max<int64_t>(steps, 1); ++i) plan.batches.push_back(stream.next());
+  for (int64_t i = 0; i < std::max<int64_t>(steps, 1); ++i) plan.batches.push_back(stream->next());
   return plan;
 }
 
@@ -103,8 +104,8 @@ TEST_CASE("Negative control: one writer left uncentred is seen") {
       small(write_tiny_data(folder), {"model.dropout=0", "model.tied_head=false"});
   const TrainingData data = open_data(config);
   const auto outputs = [&](const std::string& left_out) {
-    auto reference = model(config, "layernorm", data.vocab);
-    auto candidate = model(config, "rmsnorm", data.vocab);
+    auto reference = model(config, "layernorm", data.shape.vocab);
+    auto candidate = model(config, "rmsnorm", data.shape.vocab);
     for (const std::string& name : writers(*candidate))
       if (name != left_out) centre_stored(*candidate, name);
     return compare_models(*reference, *candidate, config, plan_for(config, data, 0));
@@ -124,8 +125,8 @@ TEST_CASE("Negative control: centring once at construction fails the steps") {
   const Config config =
       small(write_tiny_data(folder), {"model.dropout=0", "model.tied_head=false"});
   const TrainingData data = open_data(config);
-  auto reference = model(config, "layernorm", data.vocab);
-  auto candidate = model(config, "rmsnorm", data.vocab);
+  auto reference = model(config, "layernorm", data.shape.vocab);
+  auto candidate = model(config, "rmsnorm", data.shape.vocab);
   // Both start from centred weights, so only what happens after construction can differ.
   for (const std::string& name : writers(*candidate)) {
     centre_stored(*reference, name);
@@ -144,7 +145,7 @@ TEST_CASE("The cbwc arm's tape has no LayerNorm and centres weights only") {
   const TrainingData data = open_data(config);
   const Batch batch = plan_for(config, data, 0).batches[0];
   const auto count = [&](const char* norm) {
-    auto gpt = model(config, norm, data.vocab);
+    auto gpt = model(config, norm, data.shape.vocab);
     Rng rng(1, "dropout");
     Tape tape;
     TapeScope scope(&tape);

@@ -13,6 +13,7 @@
 #include "experiments/run_directory.h"
 #include "experiments/trainer.h"
 #include "layers/compare.h"
+#include "layers/gpt.h"
 #include "tests/experiments/tiny_run.h"
 #include "tests/support/catch.h"
 
@@ -42,7 +43,7 @@ struct Source {
   std::string data = write_tiny_data(folder), run = folder.file("run");
   Config config;
 
-  explicit Source(const Sets& sets = {}, const std::function<void(Gpt&)>& change = {}) {
+  explicit Source(const Sets& sets = {}, const std::function<void(Module&)>& change = {}) {
     Sets all = {"model.norm=layernorm", "model.dtype=float64", "model.dropout=0"};
     all.insert(all.end(), sets.begin(), sets.end());
     config = tiny_config(data, all);
@@ -81,7 +82,7 @@ std::vector<double> curve(const Config& config, const std::string& init, Tensor*
   load_initial_weights(trainer.model(), config, init);
   std::vector<double> losses;
   for (int i = 0; i < kSteps; ++i) losses.push_back(trainer.step().loss);
-  *logits = trainer.model().logits(some_ids(), Context{}).value();
+  *logits = trainer.model().logits({some_ids()}, Context{}).value();
   return losses;
 }
 
@@ -195,12 +196,12 @@ TEST_CASE("a difference beyond the tolerance is a failure and writes nothing") {
 TEST_CASE("the comparison sees one element of one weight that is off") {
   const Source source;
   LoadedModel a = load_model(source.run), b = load_model(source.run);
-  CHECK(compare_logits(*a.model, *b.model, some_ids(), "ids", kExact).passed);
+  CHECK(compare_logits(*a.model, *b.model, {some_ids()}, "ids", kExact).passed);
   Tensor& weight = b.model->parameter("blocks.0.mlp.up.weight")->mutate();
   weight.data<double>()[3] += 1e-3;
-  CHECK_FALSE(compare_logits(*a.model, *b.model, some_ids(), "ids", kExact).passed);
+  CHECK_FALSE(compare_logits(*a.model, *b.model, {some_ids()}, "ids", kExact).passed);
   weight.data<double>()[3] = std::numeric_limits<double>::quiet_NaN();
-  CHECK_FALSE(compare_logits(*a.model, *b.model, some_ids(), "ids", kExact).passed);
+  CHECK_FALSE(compare_logits(*a.model, *b.model, {some_ids()}, "ids", kExact).passed);
 }
 
 TEST_CASE("P34: training goes on from a folded model as from the model before it") {
@@ -231,7 +232,7 @@ TEST_CASE("run.init refuses another architecture and another function by key") {
   source.fold("folded");
   const auto start = [&](const std::string& from, const Sets& sets) {
     const Config config = apply_sets(source.config, sets);
-    Gpt model(gpt_config(config, open_data(config).vocab), 1);
+    Gpt model(gpt_config(config, open_data(config).shape.vocab), 1);
     return load_initial_weights(model, config, from);
   };
   CHECK(start(source.run, {}).size() == 1);
@@ -351,7 +352,7 @@ TEST_CASE("P27: a model without LayerNorm is left alone") {
 
 TEST_CASE("a fold that float32 cannot carry exits 1 and writes nothing") {
   // Positions with a mean of 1e5: the LayerNorm before the fold loses five digits to it.
-  const Source source({"model.dtype=float32"}, [](Gpt& model) {
+  const Source source({"model.dtype=float32"}, [](Module& model) {
     Tensor& places = model.parameter("wpe.weight")->mutate();
     for (int64_t i = 0; i < places.numel(); ++i) places.data<float>()[i] += 1e5F;
   });

@@ -1,0 +1,34 @@
+// The data of a run: two splits and what a model has to know of them, from a file or at random.
+#pragma once
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "data/data_split.h"
+#include "data/tokenizer.h"
+#include "experiments/config.h"
+#include "experiments/model_build.h"
+
+namespace cbwc {
+
+struct TrainingData {
+  std::shared_ptr<const DataSplit> train, eval;
+  DataShape shape;
+  std::string checksum;
+  std::optional<Tokenizer> tokenizer = {};         // none for images and random data
+  std::optional<Tokenizer> target_tokenizer = {};  // of a translation
+  std::string note = {};                           // one sentence: where it comes from
+};
+
+// Error for a missing or damaged file, one of another task, or ids beyond model.vocab. The eval
+// split is empty when `eval_split` is "".
+TrainingData open_data(const Config& config, const std::string& eval_split);
+inline TrainingData open_data(const Config& config) {
+  return open_data(config, config.data.eval_split);
+}
+
+// At least `samples` seeded random samples for the config's task, for benchmarks and checks that
+// need no data. window: tokens of a sample, 0: model.context.
+TrainingData random_data(const Config& config, int64_t samples, uint64_t seed, int64_t window = 0);
+
+}  // namespace cbwc
