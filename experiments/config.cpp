@@ -197,10 +197,11 @@ SweepEntry Reader::sweep_entry(const toml::node& node) const {
 }
 
 template <class T>
-void check_distinct(const std::vector<T>& values, const Reader& reader) {
+void check_list(const std::vector<T>& values, const Reader& reader) {
   CBWC_CHECK(!values.empty(), reader.where, ": ", reader.key.full(), ": expected at least one");
-  CBWC_CHECK(std::set<T>(values.begin(), values.end()).size() == values.size(), reader.where, ": ",
-             reader.key.full(), ": the same value twice");
+  const bool distinct = std::set<T>(values.begin(), values.end()).size() == values.size();
+  CBWC_CHECK(distinct || reader.key.repeats, reader.where, ": ", reader.key.full(),
+             ": the same value twice");
 }
 
 void set_value(Config& config, const ConfigKey& key, const toml::node& node,
@@ -220,12 +221,12 @@ void set_value(Config& config, const ConfigKey& key, const toml::node& node,
     (*to)->clear();
     for (const toml::node& one : reader.list(node, "a list of integers"))
       (*to)->push_back(reader.integer(one));
-    check_distinct(**to, reader);
+    check_list(**to, reader);
   } else if (auto* to = std::get_if<std::vector<std::string>*>(&field)) {
     (*to)->clear();
     for (const toml::node& one : reader.list(node, "a list of text"))
       (*to)->push_back(reader.text(one));
-    check_distinct(**to, reader);
+    check_list(**to, reader);
   } else if (auto* to = std::get_if<std::vector<SweepEntry>*>(&field)) {
     (*to)->clear();
     for (const toml::node& one : reader.list(node, "a list of tables"))

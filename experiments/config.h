@@ -115,6 +115,7 @@ struct ConfigKey {
   std::vector<std::string> choices;  // text: the only values
   bool above_min = false;            // min itself is refused
   std::string alias;                 // a name people try; only for suggestions
+  bool repeats = false;              // lists: the same value may come twice
   std::string full() const { return section + "." + name; }
 };
 const std::vector<ConfigKey>& config_keys();

@@ -68,8 +68,8 @@ std::vector<ConfigKey> model_keys() {
     {s, "image", CBWC_FIELD(model.image), "pixels", "vit, swin: height and width of an image", 1, 65536, {}, false, "img_size"},
     {s, "patch", CBWC_FIELD(model.patch), "pixels", "vit, swin: height and width of a patch", 1, 65536, {}, false, "patch_size"},
     {s, "window", CBWC_FIELD(model.window), "patches", "swin: height and width of an attention window", 1, 65536, {}, false, "window_size"},
-    {s, "depths", CBWC_FIELD(model.depths), "blocks", "swin: blocks of each stage; dim is the first stage's and doubles", 1, 1000, {}, false, ""},
-    {s, "stage_heads", CBWC_FIELD(model.stage_heads), "heads", "swin: attention heads of each stage", 1, 1e6, {}, false, "num_heads"},
+    {s, "depths", CBWC_FIELD(model.depths), "blocks", "swin: blocks of each stage; dim is the first stage's and doubles", 1, 1000, {}, false, "", true},
+    {s, "stage_heads", CBWC_FIELD(model.stage_heads), "heads", "swin: attention heads of each stage", 1, 1e6, {}, false, "num_heads", true},
     {s, "patch_norm", CBWC_FIELD(model.patch_norm), "", "swin: a norm after the patch embedding", 0, 0, {}, false, ""},
     {s, "checkpoint", CBWC_FIELD(model.checkpoint), "", "activation checkpointing: keep only each block's input and compute the block again on the way back; the same bits, less memory, about a third more time", 0, 0, {}, false, "gradient_checkpointing"},
   };

@@ -73,7 +73,7 @@ Tensor some_ids() {
 }
 
 Tensor logits_of(const std::string& model) {
-  return load_model(model).model->logits(some_ids(), Context{}).value();
+  return load_model(model).model->logits({some_ids()}, Context{}).value();
 }
 
 // Losses of training on from `init`, and the model's logits at the end.
