@@ -5,36 +5,13 @@
 // /tokenizer and /metadata (JSON text).
 #pragma once
 #include <array>
-#include <cstdint>
 #include <memory>
 #include <string>
-#include <variant>
-#include <vector>
 
+#include "data/token_split.h"
 #include "data/tokenizer.h"
 
 namespace cbwc {
-
-// The tokens of one split: 16 bits each where the vocabulary allows it, else 32.
-class TokenSplit {
- public:
-  TokenSplit() = default;
-  // Error for an id outside [0, vocab).
-  TokenSplit(const std::vector<int32_t>& tokens, std::vector<int64_t> documents, int64_t vocab);
-  void append(const std::vector<int32_t>& document, int64_t vocab);  // one whole document
-
-  int64_t size() const;
-  int64_t documents() const { return static_cast<int64_t>(starts_.size()); }
-  const std::vector<int64_t>& document_starts() const { return starts_; }
-  int32_t at(int64_t i) const;
-  void copy(int64_t begin, int64_t count, int32_t* out) const;  // Error outside the split
-  const void* raw() const;
-
- private:
-  friend class TokenFile;
-  std::variant<std::vector<uint16_t>, std::vector<uint32_t>> tokens_;
-  std::vector<int64_t> starts_;
-};
 
 struct TokenFileOptions {
   bool file_locking = true;  // false for file systems without locks
