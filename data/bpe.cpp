@@ -94,7 +94,7 @@ void Gpt2::read_vocab(const std::string& json, const std::string& name) {
   }
   const auto end = vocab.find(kEndOfText);
   CBWC_CHECK(end != vocab.end(), name, ": the vocabulary has no ", kEndOfText);
-  end_of_document = end->second;
+  set_end(end->second);
 }
 
 void Gpt2::read_merges(const std::string& name) {

@@ -1,12 +1,13 @@
-// What `cbwc data` can build: each builder writes one token file and returns what it did.
+// What `cbwc data` can build: each builder writes one data file and returns what it did.
 #pragma once
 #include <array>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "data/text.h"
-#include "data/tokenizer.h"
+#include "data/tokenizer_options.h"
 
 namespace cbwc {
 
@@ -19,11 +20,6 @@ std::vector<DatasetInfo> list_datasets();
 struct SplitOptions {
   double val = 0.05, test = 0.05;  // fractions of the documents; the rest is for training
   uint64_t seed = 1;
-};
-
-struct TokenizerOptions {
-  std::string kind = "bytes";  // or "bpe", which needs both files
-  std::string vocab_json, merges_txt;
 };
 
 struct WordnetOptions {
@@ -50,14 +46,27 @@ struct DatasetSummary {
     int64_t documents = 0, tokens = 0;
   };
   std::array<Split, 3> splits;
-  std::vector<std::string> warnings;  // e.g. an empty split, replaced bytes
+  std::vector<std::string> warnings;                   // e.g. an empty split, replaced bytes
+  std::string unit = "documents";                      // what the splits count
+  std::vector<std::pair<std::string, int64_t>> facts;  // what else was counted
 };
 
-// Glosses and examples of WordNet: one document a synset, "word, other word (noun): gloss;
-// examples".
+// Token files. Glosses and examples of WordNet: one document a synset, "word, other word (noun):
+// gloss; examples".
 DatasetSummary build_wordnet_lm(const WordnetOptions& options);
 DatasetSummary build_text(const std::vector<std::string>& files, const BuildTextOptions& options);
 
-Tokenizer make_tokenizer(const TokenizerOptions& options);
+// Sequence files (data/sequence_file.h).
+struct SequenceBuildOptions {
+  std::string out;
+  TokenizerOptions tokenizer;
+  SplitOptions split;
+  int64_t max_samples = 0;       // 0: all; else the first ones
+  bool replace_invalid = false;  // as TextOptions
+};
+
+// WordNet's glosses with their 45 lexicographer files as classes. Equal glosses share a split.
+DatasetSummary build_wordnet_classes(const std::string& folder,
+                                     const SequenceBuildOptions& options);
 
 }  // namespace cbwc

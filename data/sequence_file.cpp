@@ -16,7 +16,8 @@ constexpr std::array<SequenceKind, 3> kKinds = {SequenceKind::classification, Se
 SequenceKind parse_kind(const std::string& name, const std::string& path) {
   for (const SequenceKind kind : kKinds)
     if (name == to_string(kind)) return kind;
-  detail::fail(path, ": its samples are '", name, "', expected classification, pairs, instructions");
+  detail::fail(path, ": its samples are '", name,
+               "', expected classification, pairs, instructions");
 }
 
 std::string join_lines(const std::vector<std::string>& lines) {
@@ -44,9 +45,12 @@ nlohmann::json read_metadata(const Hdf5File& file, const std::string& path) {
 
 const char* to_string(SequenceKind kind) {
   switch (kind) {
-    case SequenceKind::classification: return "classification";
-    case SequenceKind::pairs: return "pairs";
-    case SequenceKind::instructions: return "instructions";
+    case SequenceKind::classification:
+      return "classification";
+    case SequenceKind::pairs:
+      return "pairs";
+    case SequenceKind::instructions:
+      return "instructions";
   }
   return "?";
 }
@@ -137,9 +141,10 @@ void SequenceFile::write(const std::string& path) const {
 
 void SequenceFile::check_split(const SequenceSplit& split, const std::string& where) const {
   const size_t size = static_cast<size_t>(split.size());
-  const bool second = kind_ == SequenceKind::classification
-                          ? split.second.documents() == 0 || split.second.documents() == split.size()
-                          : split.second.documents() == split.size();
+  const bool second =
+      kind_ == SequenceKind::classification
+          ? split.second.documents() == 0 || split.second.documents() == split.size()
+          : split.second.documents() == split.size();
   CBWC_CHECK(second, where, " has ", split.size(), " first texts and ", split.second.documents(),
              " second ones");
   CBWC_CHECK(split.labels.size() == (kind_ == SequenceKind::classification ? size : 0), where,

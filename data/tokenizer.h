@@ -1,6 +1,7 @@
-// Text to token ids and back. Two kinds: raw bytes (ids 0..255, end of document 256), and GPT-2's
-// byte-level BPE (Radford et al., 2019) read from its vocab.json and merges.txt. Cheap to copy,
-// safe to share between threads. Special tokens written out in a text are ordinary text.
+// Text to token ids and back. Four kinds: raw bytes (ids 0..255, end of document 256), GPT-2's
+// byte-level BPE (Radford et al., 2019) from its vocab.json and merges.txt, BERT's WordPiece from
+// its vocab.txt, and SentencePiece models. Cheap to copy, safe to share between threads. Special
+// tokens written out in a text are ordinary text.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -10,18 +11,37 @@
 
 namespace cbwc {
 
+// Ids with a meaning of their own; -1: the tokenizer has none. A kind without them uses its end of
+// document as begin, end and padding.
+struct SpecialTokens {
+  int32_t begin = -1, end = -1;  // [CLS], [SEP]; <s>, </s>
+  int32_t pad = -1, mask = -1, unknown = -1;
+  bool contains(int32_t id) const {
+    return id >= 0 && (id == begin || id == end || id == pad || id == mask || id == unknown);
+  }
+};
+
 class Tokenizer {
  public:
   static Tokenizer bytes();
   static Tokenizer gpt2(const std::string& vocab_json_path, const std::string& merges_path);
-  static Tokenizer from_json(const std::string& json);  // the inverse of to_json
+  // One token a line, the line number its id; [UNK], [CLS], [SEP], [PAD] and [MASK] among them.
+  // lower_case also strips accents, as BERT's uncased models do.
+  static Tokenizer wordpiece(const std::string& vocab_txt_path, bool lower_case);
+  static Tokenizer wordpiece(std::vector<std::string> vocab, bool lower_case);
+  static Tokenizer sentencepiece(const std::string& model_path);  // its bytes go into to_json()
+  static Tokenizer from_json(const std::string& json);            // the inverse of to_json
 
-  const std::string& kind() const;  // "bytes" or "gpt2_bpe"
+  const std::string& kind() const;  // "bytes", "gpt2_bpe", "wordpiece" or "sentencepiece"
   int64_t vocab_size() const;
-  int32_t end_of_document() const;
-  std::vector<int32_t> encode(std::string_view text) const;  // without end of document
-  // The bytes of the ids joined; end of document gives nothing; Error for an unknown id. A cut
-  // sequence may end inside a UTF-8 character.
+  int32_t end_of_document() const;  // also the end of an answer, of a translation
+  const SpecialTokens& specials() const;
+  const std::string& piece(int32_t id) const;  // its text; empty for bytes' end of document
+  std::vector<int32_t> encode(std::string_view text) const;  // without specials
+  // The text of the ids; begin, end and padding give nothing; Error for an unknown id. bytes and
+  // gpt2_bpe give back every byte (a cut sequence may end inside a UTF-8 character); wordpiece puts
+  // a space between words, so its text is not always the original; sentencepiece's is normalised.
+  // Parts of a text are decoded together: a part alone loses the space at its front.
   std::string decode(const std::vector<int32_t>& ids) const;
   std::string to_json() const;  // everything that from_json needs: no file is read again
 
@@ -35,5 +55,8 @@ class Tokenizer {
 // GPT-2's pre-tokenizer: cuts text into pieces that BPE never merges across. The pieces joined are
 // the text, byte for byte. Public for the tests.
 std::vector<std::string_view> gpt2_pieces(std::string_view text);
+// BERT's basic tokenizer: control characters go, CJK characters and punctuation stand alone, the
+// rest is cut at white space; lower-case and without accents where asked for.
+std::vector<std::string> bert_words(std::string_view text, bool lower_case);
 
 }  // namespace cbwc

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <map>
 
 #include "data/datasets.h"
 #include "data/image_datasets.h"
@@ -12,18 +13,34 @@ namespace cbwc {
 namespace {
 
 struct Options {
-  std::string name, out, folder, documents = "line";
+  std::string name, out, folder, documents = "line", vocab;
   std::vector<std::string> input;
   TokenizerOptions tokenizer;
   SplitOptions split;
-  bool list = false, replace_invalid = false;
+  bool list = false, replace_invalid = false, cased = false;
   int64_t max_documents = 0;
 };
+
+// --vocab is the one file of wordpiece and the first of bpe's two.
+TokenizerOptions tokenizer_of(const Options& options) {
+  TokenizerOptions tokenizer = options.tokenizer;
+  (tokenizer.kind == "wordpiece" ? tokenizer.vocab_txt : tokenizer.vocab_json) = options.vocab;
+  tokenizer.lower_case = !options.cased;
+  return tokenizer;
+}
+
+SequenceBuildOptions sequence_options(const Options& options) {
+  return {.out = options.out,
+          .tokenizer = tokenizer_of(options),
+          .split = options.split,
+          .max_samples = options.max_documents,
+          .replace_invalid = options.replace_invalid};
+}
 
 int list_all(const CommandContext& context) {
   nlohmann::json all = nlohmann::json::array();
   for (const DatasetInfo& info : list_datasets()) {
-    fmt::print("{:<12} {} (needs: {})\n", info.name, info.description, info.requires_);
+    fmt::print("{:<16} {} (needs: {})\n", info.name, info.description, info.requires_);
     all.push_back(
         {{"name", info.name}, {"description", info.description}, {"needs", info.requires_}});
   }
@@ -31,30 +48,47 @@ int list_all(const CommandContext& context) {
   return 0;
 }
 
-DatasetSummary build(const Options& options) {
-  if (options.name == "wordnet_lm") {
-    CBWC_CHECK(options.input.empty(), "data wordnet_lm: --input is for `cbwc data text`");
-    WordnetOptions wordnet{.out = options.out,
-                           .tokenizer = options.tokenizer,
+void refuse_input(const Options& options) {
+  CBWC_CHECK(options.input.empty(), "data ", options.name, ": --input is for `cbwc data text`");
+}
+
+std::string wordnet_folder(const Options& options) {
+  return options.folder.empty() ? "/usr/share/wordnet" : options.folder;
+}
+
+DatasetSummary build_wordnet(const Options& options) {
+  refuse_input(options);
+  return build_wordnet_lm({.out = options.out,
+                           .folder = wordnet_folder(options),
+                           .tokenizer = tokenizer_of(options),
                            .split = options.split,
-                           .max_documents = options.max_documents};
-    if (!options.folder.empty()) wordnet.folder = options.folder;
-    return build_wordnet_lm(wordnet);
-  }
-  if (options.name != "text") {
-    std::string known;
-    for (const DatasetInfo& info : list_datasets())
-      known += (known.empty() ? "" : ", ") + info.name;
-    detail::fail("data: unknown data set '", options.name, "'; known: ", known);
-  }
+                           .max_documents = options.max_documents});
+}
+
+DatasetSummary build_classes(const Options& options) {
+  refuse_input(options);
+  return build_wordnet_classes(wordnet_folder(options), sequence_options(options));
+}
+
+DatasetSummary build_own_text(const Options& options) {
   CBWC_CHECK(!options.input.empty(), "data text: expected --input FILES");
   BuildTextOptions text;
   text.out = options.out;
   text.text.documents = parse_documents(options.documents);
   text.text.replace_invalid = options.replace_invalid;
-  text.tokenizer = options.tokenizer;
+  text.tokenizer = tokenizer_of(options);
   text.split = options.split;
   return build_text(options.input, text);
+}
+
+DatasetSummary build(const Options& options) {
+  const std::map<std::string, DatasetSummary (*)(const Options&)> builders = {
+      {"wordnet_lm", build_wordnet}, {"wordnet_classes", build_classes}, {"text", build_own_text}};
+  const auto found = builders.find(options.name);
+  if (found != builders.end()) return found->second(options);
+  std::string known;
+  for (const DatasetInfo& info : list_datasets()) known += (known.empty() ? "" : ", ") + info.name;
+  detail::fail("data: unknown data set '", options.name, "'; known: ", known);
 }
 
 int run_images(const Options& options, const CommandContext& context) {
@@ -94,9 +128,14 @@ int run_data(const Options& options, const CommandContext& context) {
              made.checksum);
   nlohmann::json splits = nlohmann::json::object();
   for (const auto& split : made.splits) {
-    fmt::print("  {:<6} {:>8} documents {:>10} tokens\n", split.name, split.documents,
+    fmt::print("  {:<6} {:>8} {} {:>10} tokens\n", split.name, split.documents, made.unit,
                split.tokens);
-    splits[split.name] = {{"documents", split.documents}, {"tokens", split.tokens}};
+    splits[split.name] = {{made.unit, split.documents}, {"tokens", split.tokens}};
+  }
+  nlohmann::json facts = nlohmann::json::object();
+  for (const auto& [name, count] : made.facts) {
+    fmt::print("  {}: {}\n", name, count);
+    facts[name] = count;
   }
   write_command_json(context, "data", nlohmann::json::object(),
                      {{"name", made.name},
@@ -105,6 +144,7 @@ int run_data(const Options& options, const CommandContext& context) {
                       {"vocab_size", made.vocab_size},
                       {"checksum", made.checksum},
                       {"splits", splits},
+                      {"facts", facts},
                       {"bytes", made.text.bytes},
                       {"lines", made.text.lines},
                       {"empty_lines", made.text.empty_lines},
@@ -130,12 +170,27 @@ void add_data_command(CLI::App& app, CommandContext& context) {
                     "text: bytes that are not UTF-8 become U+FFFD and are counted");
   command->add_option("--folder", o->folder,
                       "where the source lies (default: where its Debian package puts it)");
-  command->add_option("--max-documents", o->max_documents, "wordnet_lm: first documents; 0: all")
+  command
+      ->add_option("--max-documents", o->max_documents,
+                   "the first documents or samples only (default 0: all)")
       ->check(CLI::NonNegativeNumber);
-  command->add_option("--tokenizer", o->tokenizer.kind, "bytes, or bpe (GPT-2's; needs both files)")
-      ->check(CLI::IsMember({"bytes", "bpe"}));
-  command->add_option("--vocab", o->tokenizer.vocab_json, "bpe: vocab.json");
+  command
+      ->add_option("--tokenizer", o->tokenizer.kind,
+                   "bytes | bpe (GPT-2's; needs both files) | wordpiece | sentencepiece; the last "
+                   "two are made from the training texts where no file is given (default bytes)")
+      ->check(CLI::IsMember({"bytes", "bpe", "wordpiece", "sentencepiece"}));
+  command->add_option("--vocab", o->vocab, "bpe: vocab.json; wordpiece: vocab.txt");
   command->add_option("--merges", o->tokenizer.merges_txt, "bpe: merges.txt");
+  command->add_flag("--cased", o->cased, "wordpiece: keep capitals and accents");
+  command->add_option("--model", o->tokenizer.model, "sentencepiece: a .model file");
+  command
+      ->add_option("--model-type", o->tokenizer.model_type,
+                   "sentencepiece that is made: unigram | bpe (default unigram)")
+      ->check(CLI::IsMember({"unigram", "bpe"}));
+  command
+      ->add_option("--vocab-size", o->tokenizer.vocab_size,
+                   "tokens of one that is made (default 8000)")
+      ->check(CLI::PositiveNumber);
   command->add_option("--val", o->split.val, "part of the documents (default 0.05)")
       ->check(CLI::Range(0.0, 1.0));
   command->add_option("--test", o->split.test, "part of the documents (default 0.05)")

@@ -1,0 +1,97 @@
+#include "data/dataset_parts.h"
+
+#include <algorithm>
+
+#include "core/check.h"
+#include "data/hash.h"
+
+namespace cbwc {
+
+void check_split(const SplitOptions& split) {
+  CBWC_CHECK(split.val >= 0 && split.test >= 0 && split.val + split.test < 1,
+             "data: the fractions val ", split.val, " and test ", split.test,
+             " must be at least 0 and leave something to train on");
+}
+
+const char* split_for(const std::string& key, const SplitOptions& split) {
+  const double u = static_cast<double>(hash64(key.data(), key.size(), split.seed) >> 11) * 0x1p-53;
+  if (u < split.val) return "val";
+  return u < split.val + split.test ? "test" : "train";
+}
+
+void each_line(const std::string& text, const std::function<bool(const std::string&, int64_t)>& f) {
+  int64_t number = 0;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    if (!f(text.substr(begin, end - begin), ++number)) return;
+    begin = end + 1;
+  }
+}
+
+void add_warnings(DatasetSummary& summary, const TextCounts& counts, const SplitOptions& split) {
+  for (size_t i = 0; i < kSplitNames.size(); ++i) {
+    const bool wanted = i == 0 || (i == 1 ? split.val : split.test) > 0;
+    if (wanted && summary.splits[i].tokens == 0)
+      summary.warnings.push_back(fmt::format(
+          "no document fell into {}: {} documents are few; use shorter ones or more text",
+          kSplitNames[i], counts.documents));
+  }
+  if (counts.replaced > 0)
+    summary.warnings.push_back(
+        fmt::format("{} bytes that are not UTF-8 were replaced by U+FFFD", counts.replaced));
+}
+
+SequenceBuilder::SequenceBuilder(std::string name, SequenceKind kind, SequenceBuildOptions options)
+    : with_second(kind != SequenceKind::classification),
+      name_(std::move(name)),
+      kind_(kind),
+      options_(std::move(options)) {
+  check_split(options_.split);
+}
+
+bool SequenceBuilder::add(const std::string& split, SequenceSample sample) {
+  if (options_.max_samples > 0 && samples() >= options_.max_samples) return false;
+  samples_.emplace_back(split, std::move(sample));
+  return true;
+}
+
+Tokenizer SequenceBuilder::tokenizer(bool first, bool second) const {
+  if (!needs_training(options_.tokenizer)) return make_tokenizer(options_.tokenizer);
+  std::vector<std::string> texts;
+  for (const auto& [split, sample] : samples_) {
+    if (split != kSplitNames[0]) continue;
+    if (first) texts.push_back(sample.first);
+    if (second) texts.push_back(sample.second);
+  }
+  return make_tokenizer(options_.tokenizer, texts);
+}
+
+DatasetSummary SequenceBuilder::finish() {
+  CBWC_CHECK(!samples_.empty(), name_, ": no sample was found in the input");
+  const bool two = two_tokenizers && needs_training(options_.tokenizer);
+  std::optional<Tokenizer> target;
+  if (two) target = tokenizer(false, true);
+  SequenceFile file(kind_, tokenizer(true, with_second && !two), target, classes, description);
+  for (const auto& [split, sample] : samples_) file.add(split, sample, with_second);
+  file.write(options_.out);
+  counts.documents = samples();
+  DatasetSummary summary;
+  summary.name = name_;
+  summary.out = options_.out;
+  summary.tokenizer = file.tokenizer().kind();
+  summary.checksum = file.checksum();
+  summary.vocab_size = file.tokenizer().vocab_size();
+  summary.text = counts;
+  summary.unit = "samples";
+  summary.facts = facts;
+  if (two) summary.facts.emplace_back("vocabulary of the target", target->vocab_size());
+  if (!classes.empty()) summary.facts.emplace_back("classes", static_cast<int64_t>(classes.size()));
+  for (size_t i = 0; i < kSplitNames.size(); ++i) {
+    const auto split = file.split(kSplitNames[i]);
+    summary.splits[i] = {kSplitNames[i], split->size(), split->first.size() + split->second.size()};
+  }
+  add_warnings(summary, counts, options_.split);
+  return summary;
+}
+
+}  // namespace cbwc

@@ -1,0 +1,45 @@
+// What the builders of data sets share. Private to data/*.cpp.
+#pragma once
+#include <functional>
+
+#include "data/datasets.h"
+#include "data/sequence_file.h"
+
+namespace cbwc {
+
+void check_split(const SplitOptions& split);
+// "train", "val" or "test": a seeded hash of the key, so that equal keys stay together.
+const char* split_for(const std::string& key, const SplitOptions& split);
+
+// f(line, its number from 1) until it returns false.
+void each_line(const std::string& text, const std::function<bool(const std::string&, int64_t)>& f);
+
+// Warnings that every summary has: empty splits, replaced bytes.
+void add_warnings(DatasetSummary& summary, const TextCounts& counts, const SplitOptions& split);
+
+// Collects samples, then makes the tokenizers from the training texts where they are not given,
+// and writes the file.
+class SequenceBuilder {
+ public:
+  SequenceBuilder(std::string name, SequenceKind kind, SequenceBuildOptions options);
+  // False once max_samples are there: then nothing is added.
+  bool add(const std::string& split, SequenceSample sample);
+  int64_t samples() const { return static_cast<int64_t>(samples_.size()); }
+
+  std::string description;           // where the text came from
+  std::vector<std::string> classes;  // classification
+  bool with_second = false;          // set for pairs and instructions
+  bool two_tokenizers = false;       // pairs: one for each language
+  TextCounts counts;
+  std::vector<std::pair<std::string, int64_t>> facts;  // for the summary
+  DatasetSummary finish();
+
+ private:
+  Tokenizer tokenizer(bool first, bool second) const;  // made from these texts where it is made
+  std::string name_;
+  SequenceKind kind_;
+  SequenceBuildOptions options_;
+  std::vector<std::pair<std::string, SequenceSample>> samples_;
+};
+
+}  // namespace cbwc

@@ -1,0 +1,90 @@
+#include "data/tokenizer_options.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "core/check.h"
+#include "data/process.h"
+#include "data/wordpiece_trainer.h"
+
+namespace cbwc {
+namespace {
+
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    path_ = (std::filesystem::temp_directory_path() / "cbwc_tokenizer_XXXXXX").string();
+    if (::mkdtemp(path_.data()) == nullptr)
+      throw RunError(fmt::format("{}: cannot make a folder: {}", path_, std::strerror(errno)));
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+// A fixed number of threads: the sums of its expectation step depend on it. The model keeps its
+// options, so the paths in them are relative to the folder.
+Tokenizer train_sentencepiece(const TokenizerOptions& options,
+                              const std::vector<std::string>& texts) {
+  CBWC_CHECK(options.model_type == "unigram" || options.model_type == "bpe",
+             "sentencepiece: the model type '", options.model_type, "' is not unigram or bpe");
+  const TemporaryFolder folder;
+  {
+    std::ofstream out(folder.path() + "/text.txt", std::ios::binary);
+    for (std::string text : texts) {
+      std::replace(text.begin(), text.end(), '\n', ' ');
+      out << text << '\n';
+    }
+    if (!out.flush()) throw RunError(fmt::format("{}: cannot write", folder.path()));
+  }
+  const ProcessResult result =
+      run_process({"spm_train", "--input=text.txt", "--model_prefix=tokenizer",
+                   "--vocab_size=" + std::to_string(options.vocab_size), "--hard_vocab_limit=false",
+                   "--model_type=" + options.model_type, "--character_coverage=1.0", "--pad_id=0",
+                   "--unk_id=1", "--bos_id=2", "--eos_id=3", "--max_sentence_length=1000000",
+                   "--num_threads=4", "--random_seed=1", "--minloglevel=1"},
+                  "sentencepiece", folder.path());
+  CBWC_CHECK(result.exit_code == 0, "sentencepiece: spm_train failed on ", texts.size(),
+             " texts: ", first_line(result.err));
+  return Tokenizer::sentencepiece(folder.path() + "/tokenizer.model");
+}
+
+}  // namespace
+
+bool needs_training(const TokenizerOptions& options) {
+  return (options.kind == "wordpiece" && options.vocab_txt.empty()) ||
+         (options.kind == "sentencepiece" && options.model.empty());
+}
+
+Tokenizer make_tokenizer(const TokenizerOptions& options, const std::vector<std::string>& texts) {
+  if (options.kind == "bytes") return Tokenizer::bytes();
+  if (options.kind == "wordpiece" && !options.vocab_txt.empty())
+    return Tokenizer::wordpiece(options.vocab_txt, options.lower_case);
+  if (options.kind == "sentencepiece" && !options.model.empty())
+    return Tokenizer::sentencepiece(options.model);
+  if (needs_training(options)) {
+    CBWC_CHECK(!texts.empty(), "tokenizer: there is no text to make ", options.kind, " from");
+    if (options.kind == "sentencepiece") return train_sentencepiece(options, texts);
+    return Tokenizer::wordpiece(train_wordpiece(texts, options.vocab_size, options.lower_case),
+                                options.lower_case);
+  }
+  CBWC_CHECK(options.kind == "bpe" || options.kind == "gpt2_bpe", "tokenizer: '", options.kind,
+             "' is not one of bytes, bpe, wordpiece, sentencepiece");
+  CBWC_CHECK(!options.vocab_json.empty() && !options.merges_txt.empty(),
+             "tokenizer: bpe needs GPT-2's vocab.json and merges.txt");
+  return Tokenizer::gpt2(options.vocab_json, options.merges_txt);
+}
+
+}  // namespace cbwc
