@@ -12,7 +12,7 @@
 namespace cbwc {
 namespace {
 
-constexpr char32_t kReplacement = 0xFFFD, kSigma = 0x3A3, kFinalSigma = 0x3C2;
+constexpr char32_t kReplacement = 0xFFFD;
 
 struct Range {
   char32_t first, last;
@@ -100,38 +100,11 @@ std::u32string normal_form(const std::u32string& text, int form) {
   return out;
 }
 
-bool is_cased(char32_t c) {
-  const auto kind = category(c);
-  return kind == UTF8PROC_CATEGORY_LU || kind == UTF8PROC_CATEGORY_LL ||
-         kind == UTF8PROC_CATEGORY_LT;
-}
-
-bool ignored_for_case(char32_t c) {
-  const auto kind = category(c);
-  if (kind == UTF8PROC_CATEGORY_MN || kind == UTF8PROC_CATEGORY_ME ||
-      kind == UTF8PROC_CATEGORY_CF || kind == UTF8PROC_CATEGORY_LM || kind == UTF8PROC_CATEGORY_SK)
-    return true;
-  return std::u32string_view(U"'.:\u00B7\u2018\u2019\u2024\u2027").find(c) !=
-         std::u32string_view::npos;
-}
-
-// Unicode's rule for a capital sigma: final after a cased letter and with none behind it.
-bool final_sigma(const std::u32string& word, size_t at) {
-  size_t before = at;
-  while (before > 0 && ignored_for_case(word[before - 1])) --before;
-  if (before == 0 || !is_cased(word[before - 1])) return false;
-  size_t behind = at + 1;
-  while (behind < word.size() && ignored_for_case(word[behind])) ++behind;
-  return behind == word.size() || !is_cased(word[behind]);
-}
-
+// Character by character, as transformers does: a capital sigma is never a final one.
 std::u32string lower_without_accents(const std::u32string& word) {
   std::u32string lower;
-  for (size_t i = 0; i < word.size(); ++i)
-    lower.push_back(
-        word[i] == kSigma && final_sigma(word, i)
-            ? kFinalSigma
-            : static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(word[i]))));
+  for (const char32_t c : word)
+    lower += static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c)));
   std::u32string out = normal_form(lower, UTF8PROC_DECOMPOSE);
   std::erase_if(out, [](char32_t c) { return category(c) == UTF8PROC_CATEGORY_MN; });
   return out;

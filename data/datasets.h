@@ -58,9 +58,9 @@ DatasetSummary build_text(const std::vector<std::string>& files, const BuildText
 
 // Sequence files (data/sequence_file.h).
 struct SequenceBuildOptions {
-  std::string out;
-  TokenizerOptions tokenizer;
-  SplitOptions split;
+  std::string out = {};
+  TokenizerOptions tokenizer = {};
+  SplitOptions split = {};
   int64_t max_samples = 0;       // 0: all; else the first ones
   bool replace_invalid = false;  // as TextOptions
 };

@@ -9,11 +9,11 @@
 namespace cbwc {
 
 struct TokenizerOptions {
-  std::string kind = "bytes";          // or "bpe" (needs both files), "wordpiece", "sentencepiece"
-  std::string vocab_json, merges_txt;  // bpe: GPT-2's files
-  std::string vocab_txt;               // wordpiece: BERT's vocab.txt; empty: made from the texts
+  std::string kind = "bytes";  // or "bpe" (needs both files), "wordpiece", "sentencepiece"
+  std::string vocab_json = {}, merges_txt = {};  // bpe: GPT-2's files
+  std::string vocab_txt = {};          // wordpiece: BERT's vocab.txt; empty: made from the texts
   bool lower_case = true;              // wordpiece
-  std::string model;                   // sentencepiece: a .model file; empty: made from the texts
+  std::string model = {};              // sentencepiece: a .model file; empty: made from the texts
   std::string model_type = "unigram";  // sentencepiece: or "bpe"
   int64_t vocab_size = 8000;           // of one that is made; fewer where the texts give no more
 };
