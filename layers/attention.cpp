@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
+#include "autograd/ops/rotary.h"
 #include "autograd/ops/shape.h"
 #include "layers/choices.h"
 
@@ -17,6 +20,10 @@ SelfAttentionOptions checked(const SelfAttentionOptions& o, const std::string& p
              " is not divisible by heads ", o.heads);
   CBWC_CHECK(o.dropout >= 0 && o.dropout < 1, path, ": dropout must lie in [0, 1), got ",
              o.dropout);
+  const int64_t width = o.dim / o.heads;
+  CBWC_CHECK(o.rotary >= 0 && o.rotary % 2 == 0 && o.rotary <= width, path,
+             ": the channels turned by rotary positions must be even and at most the head's ",
+             width, ", got ", o.rotary);
   return o;
 }
 
@@ -30,6 +37,8 @@ SelfAttention::SelfAttention(Module* parent, const std::string& name,
                              const Init& output_init, const BranchOptions& branch)
     : Module(parent, name),
       options_(checked(options, path())),
+      slopes_(options.alibi ? Tensor::from(alibi_slopes(options.heads), {options.heads})
+                            : Tensor()),
       qkv_(this, "qkv", options.dim, 3 * options.dim, true, init),
       out_(this, "out", options.dim, options.dim, output_init, branch) {
   if (options_.qk_norm == QkNorm::none) return;
@@ -44,6 +53,18 @@ std::string SelfAttention::describe() const {
   return fmt::format("{}attention {}, {} heads, qk norm {}, dropout {}",
                      options_.causal ? "causal " : "", options_.dim, options_.heads,
                      qk_norm_name(options_.qk_norm), options_.dropout);
+}
+
+std::vector<double> alibi_slopes(int64_t heads) {
+  int64_t power = 1;
+  while (2 * power <= heads) power *= 2;
+  std::vector<double> out;
+  const auto slope = [](int64_t h, int64_t n) {
+    return std::exp2(-8.0 * static_cast<double>(h) / static_cast<double>(n));
+  };
+  for (int64_t h = 1; h <= power; ++h) out.push_back(slope(h, power));
+  for (int64_t h = 1; h <= heads - power; ++h) out.push_back(slope(2 * h - 1, 2 * power));
+  return out;
 }
 
 Variable run_attention(const Module& module, double dropout, const Context& context,
@@ -66,18 +87,21 @@ Variable SelfAttention::attend(const Variable& qkv, const Context& context, cons
   AttentionOptions options;
   options.causal = options_.causal;
   options.key_mask = mask;
+  options.alibi_slopes = slopes_;
   return run_attention(
       *this, options_.dropout, context, options, [&](const AttentionOptions& o) -> Variable {
-        if (q_norm_ == nullptr) return attention_qkv(qkv, options_.heads, o);
+        if (q_norm_ == nullptr && options_.rotary == 0)
+          return attention_qkv(qkv, options_.heads, o);
         const int64_t c = options_.dim;
         const Shape split = {qkv.size(0), qkv.size(1), options_.heads, c / options_.heads};
-        const auto heads = [&](int part, NormLayer* norm) {
+        const auto heads = [&](int part, NormLayer* norm, bool turn) {
           Variable x = reshape(slice(qkv, 2, part * c, (part + 1) * c), split);
           if (norm != nullptr) x = norm->forward(x, context);
+          if (turn && options_.rotary > 0) x = rotary(x, {options_.rotary});
           return permute(x, {0, 2, 1, 3});
         };
-        const Variable q = heads(0, q_norm_.get()), k = heads(1, k_norm_.get());
-        return attention(q, k, heads(2, nullptr), o);
+        const Variable q = heads(0, q_norm_.get(), true), k = heads(1, k_norm_.get(), true);
+        return attention(q, k, heads(2, nullptr, false), o);
       });
 }
 

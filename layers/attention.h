@@ -1,5 +1,6 @@
 // Multi-head self-attention with a fused qkv as GPT-2's, optional norms of q and k per head (over
-// the head's width, gains shared by the heads; not touched by the arm).
+// the head's width, gains shared by the heads; not touched by the arm), rotary positions (after the
+// norms) or ALiBi.
 #pragma once
 #include <functional>
 
@@ -19,7 +20,13 @@ struct SelfAttentionOptions {
   bool norm_bias = true;
   double dropout = 0;  // of the attention probabilities
   bool causal = true;  // a token sees itself and those before it
+  int64_t rotary = 0;  // channels of each head that turn (autograd/ops/rotary.h), even; 0: none
+  bool alibi = false;  // scores fall with the distance, each head by its slope
 };
+
+// ALiBi's slopes: 2^(-8 h / n) for h = 1 ... n heads, n a power of two; for other numbers those of
+// the power below, then every second one of the power above.
+std::vector<double> alibi_slopes(int64_t heads);
 
 // Calls `attend` with options to which the stream of dropout (of the probabilities, in training) is
 // added, and puts the largest logit into the context's statistics under the module's name.
@@ -39,6 +46,7 @@ class SelfAttention : public Module {
  private:
   Variable attend(const Variable& qkv, const Context& context, const Tensor& mask);
   const SelfAttentionOptions options_;
+  Tensor slopes_;  // undefined without ALiBi
   Linear qkv_;
   std::unique_ptr<NormLayer> q_norm_, k_norm_;  // null without QK-norm
   BranchOutput out_;

@@ -84,9 +84,14 @@ Variable Bert::logits(const ModelInput& input, const Context& context) {
                   });
   }
   if (config_.task == BertTask::mlm) {
-    const Variable h = gelu(dense_->forward(select_rows(x, input.rows)), config_.gelu);
+    const Variable dense = dense_->forward(select_rows(x, input.rows));
+    const auto named = [](const auto& op) {
+      const ScopeGuard scope("mlm");
+      return op();
+    };
+    const Variable h = named([&] { return gelu(dense, config_.gelu); });
     const Variable y = decoder_->forward(head_norm_->forward(h, context));
-    return add(y, use(decoder_bias_));
+    return named([&] { return add(y, use(decoder_bias_)); });
   }
   CBWC_CHECK(!input.rows.defined(), "model: a BERT for classification reads no rows");
   const Variable first = reshape(slice(x, 1, 0, 1), {x.size(0), config_.dim});

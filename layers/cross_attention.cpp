@@ -50,16 +50,6 @@ Variable CrossAttention::forward(const Variable& x, const Variable& keys, const 
   return out_.forward(reshape(y, x.shape()), context);
 }
 
-namespace {
-
-std::unique_ptr<NormLayer> block_norm(Module* block, const char* name, const BlockOptions& o,
-                                      DType dtype) {
-  return make_norm(block, name, o.branch.norm, o.attention.dim, o.attention.norm_eps,
-                   o.attention.norm_bias, dtype);
-}
-
-}  // namespace
-
 CrossBlock::CrossBlock(Module* parent, const std::string& name, const BlockOptions& options,
                        const Init& init, const Init& output_init)
     : Module(parent, name),

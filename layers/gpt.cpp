@@ -10,7 +10,6 @@
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/shape.h"
 #include "layers/checkpoint_block.h"
-#include "layers/choices.h"
 
 namespace cbwc {
 namespace {
@@ -29,10 +28,6 @@ GptConfig checked(const GptConfig& c) {
   return c;
 }
 
-constexpr Choices<FoldedTie, 3> kFoldedTies = {{{"none", FoldedTie::none},
-                                                {"rank_one", FoldedTie::rank_one},
-                                                {"runtime", FoldedTie::runtime}}};
-
 void project(const ParameterPtr& parameter, int axis) {
   if (parameter == nullptr) return;
   const Tensor centered = center(parameter->value(), axis);
@@ -40,10 +35,6 @@ void project(const ParameterPtr& parameter, int axis) {
 }
 
 }  // namespace
-
-FoldedTie parse_folded_tie(const std::string& name) {
-  return parse_choice(kFoldedTies, name, "folded_tie");
-}
 
 Gpt::Gpt(const GptConfig& config, uint64_t seed)
     : Model(nullptr, ""),

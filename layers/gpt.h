@@ -10,11 +10,6 @@
 
 namespace cbwc {
 
-// What folding left of a tied head (layers/folding.h, HeadTie): nothing done; the rank-one
-// correction, a frozen parameter "head.row_means"; the token rows centred at run time.
-enum class FoldedTie { none, rank_one, runtime };
-FoldedTie parse_folded_tie(const std::string& name);
-
 struct GptConfig {
   int64_t vocab = 0, layers = 0, dim = 0, heads = 0, context = 0;
   Norm norm = Norm::layernorm;

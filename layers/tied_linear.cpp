@@ -5,8 +5,20 @@
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/linear.h"
 #include "autograd/ops/reduce.h"
+#include "layers/choices.h"
 
 namespace cbwc {
+namespace {
+
+constexpr Choices<FoldedTie, 3> kFoldedTies = {{{"none", FoldedTie::none},
+                                                {"rank_one", FoldedTie::rank_one},
+                                                {"runtime", FoldedTie::runtime}}};
+
+}  // namespace
+
+FoldedTie parse_folded_tie(const std::string& name) {
+  return parse_choice(kFoldedTies, name, "folded_tie");
+}
 
 TiedLinear::TiedLinear(Module* parent, const std::string& name, ParameterPtr table)
     : Module(parent, name), weight_(std::move(table)) {

@@ -6,6 +6,11 @@
 
 namespace cbwc {
 
+// What folding left of a tied head (layers/folding.h, HeadTie): nothing done; the rank-one
+// correction, a frozen parameter "row_means"; the token rows centred at run time.
+enum class FoldedTie { none, rank_one, runtime };
+FoldedTie parse_folded_tie(const std::string& name);
+
 class TiedLinear : public Module {
  public:
   enum class State { tied, rank_one, untied };

@@ -11,18 +11,20 @@ namespace {
 constexpr Choices<Placement, 2> kPlacements = {
     {{"pre", Placement::pre}, {"post", Placement::post}}};
 
+}  // namespace
+
 std::unique_ptr<NormLayer> block_norm(Module* block, const char* name, const BlockOptions& o,
                                       DType dtype) {
   return make_norm(block, name, o.branch.norm, o.attention.dim, o.attention.norm_eps,
                    o.attention.norm_bias, dtype);
 }
 
-}  // namespace
-
 Placement parse_placement(const std::string& name) {
   return parse_choice(kPlacements, name, "placement");
 }
-const char* placement_name(Placement placement) { return choice_name(kPlacements, placement); }
+const char* placement_name(Placement placement) {
+  return placement == Placement::parallel ? "parallel" : choice_name(kPlacements, placement);
+}
 
 TransformerBlock::TransformerBlock(Module* parent, const std::string& name,
                                    const BlockOptions& options, const Init& init,
@@ -31,7 +33,9 @@ TransformerBlock::TransformerBlock(Module* parent, const std::string& name,
       placement_(options.placement),
       norm1_(block_norm(this, "norm1", options, init.dtype)),
       attention_(this, "attn", options.attention, init, output_init, options.branch),
-      norm2_(block_norm(this, "norm2", options, init.dtype)),
+      norm2_(options.placement == Placement::parallel
+                 ? nullptr
+                 : block_norm(this, "norm2", options, init.dtype)),
       mlp_(this, "mlp", options.attention.dim, mlp_width(options), options.activation, init,
            output_init, options.branch) {}
 
@@ -44,6 +48,10 @@ Variable TransformerBlock::forward(const Variable& x, const Context& context, co
   if (placement_ == Placement::pre) {
     const Variable h = add(x, attention_.forward(norm1_->forward(x, context), context, mask));
     return add(h, mlp_.forward(norm2_->forward(h, context), context));
+  }
+  if (placement_ == Placement::parallel) {
+    const Variable u = norm1_->forward(x, context);
+    return add(add(x, attention_.forward(u, context, mask)), mlp_.forward(u, context));
   }
   const Variable h = norm1_->forward(add(x, attention_.forward(x, context, mask)), context);
   return norm2_->forward(add(h, mlp_.forward(h, context)), context);

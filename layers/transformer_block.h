@@ -1,13 +1,14 @@
 // A Transformer block.  pre: x + attn(norm1(x)), then x + mlp(norm2(x)).
 //                       post: norm1(x + attn(x)), then norm2(x + mlp(x)).
+//                       parallel: x + attn(norm1(x)) + mlp(norm1(x)); no norm2.
 #pragma once
 #include "layers/attention.h"
 #include "layers/mlp.h"
 
 namespace cbwc {
 
-enum class Placement { pre, post };
-Placement parse_placement(const std::string& name);
+enum class Placement { pre, post, parallel };
+Placement parse_placement(const std::string& name);  // pre or post
 const char* placement_name(Placement placement);
 
 struct BlockOptions {
@@ -20,6 +21,9 @@ struct BlockOptions {
 inline int64_t mlp_width(const BlockOptions& o) {
   return o.hidden > 0 ? o.hidden : 4 * o.attention.dim;
 }
+// A norm of a block, as its arm says.
+std::unique_ptr<NormLayer> block_norm(Module* block, const char* name, const BlockOptions& options,
+                                      DType dtype);
 
 class TransformerBlock : public Module {
  public:
@@ -29,7 +33,7 @@ class TransformerBlock : public Module {
   // mask: (B, T) int32, 0 = a token that nobody attends to; undefined: none.
   Variable forward(const Variable& x, const Context& context, const Tensor& mask = {});
   const NormLayer& norm1() const { return *norm1_; }
-  const NormLayer& norm2() const { return *norm2_; }
+  const NormLayer& norm2() const { return *norm2_; }  // not there when parallel
   const SelfAttention& attention() const { return attention_; }
   const Mlp& mlp() const { return mlp_; }
 

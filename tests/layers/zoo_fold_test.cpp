@@ -109,6 +109,7 @@ TEST_CASE("Zoo folds: single layers") { check_all(zoo_layers()); }
 TEST_CASE("Zoo folds: readers, shared weights and dropout") { check_all(zoo_readers()); }
 TEST_CASE("Zoo folds: attention and experts") { check_all(zoo_attention()); }
 TEST_CASE("Zoo folds: Transformers") { check_all(zoo_transformers()); }
+TEST_CASE("Zoo folds: the text models") { check_all(zoo_text()); }
 TEST_CASE("Zoo folds: vision") { check_all(zoo_vision()); }
 TEST_CASE("Zoo folds: Swin") { check_all(zoo_swin()); }
 TEST_CASE("Zoo folds: recurrent cells") { check_all(zoo_recurrent()); }

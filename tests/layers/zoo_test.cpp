@@ -77,6 +77,7 @@ TEST_CASE("Zoo verdicts: single layers") { check_all(zoo_layers()); }
 TEST_CASE("Zoo verdicts: readers, shared weights and dropout") { check_all(zoo_readers()); }
 TEST_CASE("Zoo verdicts: attention and experts") { check_all(zoo_attention()); }
 TEST_CASE("Zoo verdicts: Transformers") { check_all(zoo_transformers()); }
+TEST_CASE("Zoo verdicts: the text models") { check_all(zoo_text()); }
 TEST_CASE("Zoo verdicts: vision") { check_all(zoo_vision()); }
 TEST_CASE("Zoo verdicts: Swin") { check_all(zoo_swin()); }
 TEST_CASE("Zoo verdicts: recurrent cells") { check_all(zoo_recurrent()); }
@@ -105,6 +106,16 @@ TEST_CASE("Verdict row: Swin-T folds in 6 of 29 norms") { check_row("swin-t", 29
 
 TEST_CASE("Verdict row: BERT folds in the embedding norm only") {
   check_row("bert", 2 * kLayers + 2, 1, 0);
+}
+
+TEST_CASE("Verdict rows of the framework's own text models") {
+  check_row("opt model", 2 * kLayers + 1, 2 * kLayers + 1, 0);
+  check_row("phi model", kLayers + 1, kLayers + 1, 0);
+  check_row("bloom model", 2 * kLayers + 2, 1, 2 * kLayers + 1);
+  check_row("bert model", 2 * kLayers + 2, 1, 0);
+  check_row("bert classifier", 2 * kLayers + 1, 1, 0);
+  check_row("encoder-decoder", 5 * kLayers + 2, 5 * kLayers + 2, 0);
+  check_row("post-norm encoder-decoder", 5 * kLayers, 0, 0);
 }
 
 TEST_CASE("Verdict row: OPT-350m, ConvNeXt's blocks and depthwise convolutions do not fold") {

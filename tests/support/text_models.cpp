@@ -25,6 +25,24 @@ BertConfig small_bert(const ModelVariant& variant, BertTask task) {
   return c;
 }
 
+DecoderConfig small_opt(const ModelVariant& variant) {
+  TextConfig sizes;
+  set_sizes(sizes, variant);
+  return opt_config(sizes);
+}
+
+DecoderConfig small_phi(const ModelVariant& variant) {
+  TextConfig sizes;
+  set_sizes(sizes, variant);
+  return phi_config(sizes);
+}
+
+DecoderConfig small_bloom(const ModelVariant& variant) {
+  TextConfig sizes;
+  set_sizes(sizes, variant);
+  return bloom_config(sizes);
+}
+
 EncoderDecoderConfig small_encoder_decoder(const ModelVariant& variant) {
   EncoderDecoderConfig c;
   set_sizes(c, variant);

@@ -174,8 +174,8 @@ ZooNetwork network(std::string name, ZooNet::Forward forward, std::vector<ZooNor
 
 std::vector<ZooNetwork> zoo() {
   std::vector<ZooNetwork> all;
-  for (const auto& part : {zoo_layers, zoo_readers, zoo_attention, zoo_transformers, zoo_vision,
-                           zoo_swin, zoo_recurrent}) {
+  for (const auto& part : {zoo_layers, zoo_readers, zoo_attention, zoo_transformers, zoo_text,
+                           zoo_vision, zoo_swin, zoo_recurrent}) {
     for (ZooNetwork& n : part()) all.push_back(std::move(n));
   }
   return all;

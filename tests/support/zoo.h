@@ -110,6 +110,7 @@ std::vector<ZooNetwork> zoo_layers();     // one or two layers, to show one rule
 std::vector<ZooNetwork> zoo_readers();    // second readers, shared weights, dropout
 std::vector<ZooNetwork> zoo_attention();  // attention without projection, QK-norm, rotary, experts
 std::vector<ZooNetwork> zoo_transformers();  // GPT, Phi, BLOOM, BERT, OPT
+std::vector<ZooNetwork> zoo_text();          // the framework's own text models
 std::vector<ZooNetwork> zoo_vision();        // convolutions, ViT, CLIP, ConvNeXt
 std::vector<ZooNetwork> zoo_swin();
 std::vector<ZooNetwork> zoo_recurrent();
