@@ -18,7 +18,7 @@ namespace {
 
 constexpr double kFloat64 = 1e-9;   // sums in another order, growing over ten steps
 constexpr double kFloat32 = 1e-4;   // a few hundred roundings of 6e-8 in small models
-constexpr double kNotClose = 1e-4;  // what any wrong model leaves
+constexpr double kNotClose = 1e-5;  // what any wrong model leaves
 constexpr int64_t kBatch = 3, kTokens = 6, kTargetTokens = 5;
 
 TextConfig sizes(DType dtype) {
