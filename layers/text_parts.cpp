@@ -4,20 +4,10 @@
 #include <cmath>
 #include <numeric>
 
-#include "autograd/ops/center.h"
 #include "autograd/ops/gather_rows.h"
 #include "autograd/ops/shape.h"
 
 namespace cbwc {
-namespace {
-
-void project(const ParameterPtr& parameter, int axis) {
-  if (parameter == nullptr) return;
-  const Tensor centered = center(parameter->value(), axis);
-  parameter->mutate().copy_from(centered);
-}
-
-}  // namespace
 
 void check_config(const TextConfig& c) {
   CBWC_CHECK(c.vocab > 0 && c.layers > 0 && c.dim > 0 && c.heads > 0 && c.context > 0,
@@ -84,20 +74,7 @@ Variable select_rows(const Variable& x, const Tensor& rows) {
   return gather_rows(reshape(x, {-1, x.size(-1)}), rows);
 }
 
-std::unique_ptr<Dropout> make_sum_dropout(Module* parent, const std::string& name,
-                                          const BranchOptions& branch) {
-  const bool per_token = branch.placement == DropoutPlacement::before_projection ||
-                         branch.placement == DropoutPlacement::path;
-  if (per_token) return std::make_unique<TokenDropout>(parent, name, branch.dropout);
-  return std::make_unique<Dropout>(parent, name, branch.dropout);
-}
-
-void project_writer(const Linear& writer) {
-  project(writer.weight(), 0);
-  project(writer.bias(), 0);
-}
-
-void project_table(const Embedding& embedding) { project(embedding.weight(), -1); }
+void project_table(const Embedding& embedding) { project_rows(embedding.weight()); }
 
 void project_block(const TransformerBlock& block) {
   project_writer(block.attention().projection());

@@ -37,13 +37,8 @@ Tensor consecutive(int64_t count, int64_t first = 0);  // int32: first, first + 
 // Rows b * T + t of x (B, T, C), in the order of `rows` (N) -> (N, C); x itself without rows.
 Variable select_rows(const Variable& x, const Tensor& rows);
 
-// Of an embedding sum, as Note [Dropout placement] says.
-std::unique_ptr<Dropout> make_sum_dropout(Module* parent, const std::string& name,
-                                          const BranchOptions& branch);
-
-// Centre what a writer stores, in place.
-void project_writer(const Linear& writer);       // columns: over the outputs
-void project_table(const Embedding& embedding);  // each row
+// Centre what a writer stores, in place (project_writer is in layers/branch.h).
+void project_table(const Embedding& embedding);
 void project_block(const TransformerBlock& block);
 
 // Random ids and a mask; every sample but one in three has padding on its right.

@@ -1,0 +1,57 @@
+// Vision Transformer (Dosovitskiy et al., 2021): patches, learned positions, pre-norm blocks, final
+// norm, and a head that reads a class token or the mean over the patches. Weights are drawn with
+// init_std, biases zero. Every norm folds: 2 layers + 1 (method.md 6).
+#pragma once
+#include "layers/embedding.h"
+#include "layers/model.h"
+#include "layers/patch_embedding.h"
+#include "layers/transformer_block.h"
+
+namespace cbwc {
+
+enum class Pool { class_token, mean };
+Pool parse_pool(const std::string& name);
+const char* pool_name(Pool pool);
+
+struct VitConfig {
+  int64_t image = 224, patch = 16, channels = 3, layers = 12, dim = 768, heads = 12;
+  double mlp_ratio = 4;
+  Pool pool = Pool::class_token;
+  Norm norm = Norm::layernorm;
+  double norm_eps = 1e-5;
+  bool norm_bias = true;
+  QkNorm qk_norm = QkNorm::none;
+  double drop_path = 0;  // of the last block; rises linearly from 0
+  double dropout = 0, attention_dropout = 0;
+  DropoutPlacement dropout_placement = DropoutPlacement::element;
+  Gelu gelu = Gelu::erf;
+  int64_t classes = 0;
+  DType dtype = DType::f32;
+  double init_std = 0.02;
+};
+
+class Vit : public Model {
+ public:
+  Vit(const VitConfig& config, uint64_t seed);  // Error for sizes that do not fit together
+  std::string describe() const override;
+  const VitConfig& config() const { return config_; }
+  // images of the configured size alone, as the positions are learned -> (B, classes)
+  Variable logits(const ModelInput& input, const Context& context) override;
+  DType dtype() const override { return config_.dtype; }
+  ModelInput example(int64_t batch, uint64_t seed) const override;
+  void project_parameters() override;
+
+ private:
+  Variable embed(const Tensor& images, const Context& context);  // (B, T, dim)
+  const VitConfig config_;
+  const BranchOptions branch_;
+  std::unique_ptr<PatchEmbedding> patch_;
+  std::unique_ptr<Embedding> class_token_;  // one row; null for Pool::mean
+  std::unique_ptr<Embedding> positions_;
+  std::unique_ptr<Dropout> dropout_;
+  std::vector<std::unique_ptr<TransformerBlock>> blocks_;
+  std::unique_ptr<NormLayer> norm_;
+  std::unique_ptr<Linear> head_;
+};
+
+}  // namespace cbwc

@@ -1,0 +1,249 @@
+// What Swin and ViT share: training in every arm, projection, DropPath, checkpointed blocks; and
+// ViT's verdicts.
+#include <cmath>
+
+#include "layers/compare.h"
+#include "layers/folding.h"
+#include "layers/swin.h"
+#include "layers/vit.h"
+#include "optim/adamw.h"
+#include "tests/support/catch.h"
+#include "tests/support/op_case.h"
+#include "tests/support/zoo.h"
+
+namespace cbwc::testing {
+namespace {
+
+struct Options {
+  Norm norm = Norm::layernorm;
+  double dropout = 0, drop_path = 0;
+  DropoutPlacement placement = DropoutPlacement::element;
+  Pool pool = Pool::class_token;
+  bool patch_norm = true;
+};
+
+std::unique_ptr<Model> swin(const Options& o) {
+  SwinConfig c;
+  c.patch = 2;
+  c.dim = 4;
+  c.depths = {2, 2};
+  c.stage_heads = {1, 2};
+  c.window = 3;
+  c.classes = 3;
+  c.norm = o.norm;
+  c.dropout = c.attention_dropout = o.dropout;
+  c.drop_path = o.drop_path;
+  c.dropout_placement = o.placement;
+  c.patch_norm = o.patch_norm;
+  c.dtype = DType::f64;
+  c.init_std = 0.2;  // larger than Swin's, so that every term matters at this size
+  return std::make_unique<Swin>(c, 1);
+}
+
+std::unique_ptr<Model> vit(const Options& o) {
+  VitConfig c;
+  c.image = 11;  // padded
+  c.patch = 4;
+  c.layers = 3;
+  c.dim = 8;
+  c.heads = 2;
+  c.classes = 3;
+  c.norm = o.norm;
+  c.dropout = c.attention_dropout = o.dropout;
+  c.drop_path = o.drop_path;
+  c.dropout_placement = o.placement;
+  c.pool = o.pool;
+  c.dtype = DType::f64;
+  c.init_std = 0.2;
+  return std::make_unique<Vit>(c, 1);
+}
+
+using Maker = std::unique_ptr<Model> (*)(const Options&);
+constexpr Maker kMakers[] = {swin, vit};
+
+struct Step {
+  double loss;
+  NamedTensors gradients;
+};
+Step step_of(Model& model, const Context& context) {
+  model.clear_grads();
+  Tape tape;
+  const TapeScope scope(&tape);
+  const ModelTargets targets{.ids = Tensor::from<int32_t>({2, 0, 1, 1}, {4})};
+  const auto loss = model.loss(model.example(4, 3), targets, context);
+  tape.backward(loss.loss_sum);
+  Step out{loss.loss_sum.value().item(), {}};
+  for (const auto& [name, g] : gradients(model)) out.gradients.emplace(name, g.clone());
+  return out;
+}
+
+double column_mean(const Tensor& w) {  // the largest mean over the outputs
+  double worst = 0;
+  for (int64_t c = 0; c < w.size(1); ++c) {
+    double sum = 0;
+    for (int64_t r = 0; r < w.size(0); ++r) sum += w.data<double>()[r * w.size(1) + c];
+    worst = std::max(worst, std::abs(sum) / static_cast<double>(w.size(0)));
+  }
+  return worst;
+}
+
+}  // namespace
+
+TEST_CASE("Swin and ViT train in every arm and placement") {
+  for (const Maker make : kMakers)
+    for (const Norm norm :
+         {Norm::layernorm, Norm::rmsnorm, Norm::cbwc_rmsnorm, Norm::none, Norm::cbwc_projected})
+      for (const auto placement :
+           {DropoutPlacement::element, DropoutPlacement::path, DropoutPlacement::before_projection,
+            DropoutPlacement::centred}) {
+        const std::unique_ptr<Model> model =
+            make({.norm = norm, .dropout = 0.1, .drop_path = 0.1, .placement = placement});
+        INFO(model->describe() << " " << dropout_placement_name(placement));
+        FlatParameters flat(model->parameters());
+        AdamW optimiser(flat, {0.9, 0.95, 1e-8, 0.1});
+        const double before = step_of(*model, {}).loss;
+        Rng rng(1, "dropout");
+        for (int i = 0; i < 80; ++i) {
+          const Step s = step_of(*model, {.training = true, .rng = &rng});
+          CHECK(std::isfinite(s.loss));
+          optimiser.step(3e-3);  // without a norm more is too much
+          model->project_parameters();
+        }
+        CHECK(step_of(*model, {}).loss < 0.5 * before);
+      }
+}
+
+TEST_CASE("a fresh model of every arm starts from the same numbers") {
+  for (const Maker make : kMakers) {
+    const auto a = make({.norm = Norm::layernorm}), b = make({.norm = Norm::cbwc_rmsnorm});
+    CHECK(relative_difference(a->state(), b->state()).largest == 0.0);
+  }
+}
+
+TEST_CASE("project_parameters centres the writers, in cbwc_projected alone") {
+  for (const Maker make : kMakers)
+    for (const Norm norm : {Norm::cbwc_projected, Norm::cbwc_rmsnorm}) {
+      const std::unique_ptr<Model> model = make({.norm = norm});
+      randomize(*model, 3);
+      model->project_parameters();
+      const bool swin_model = model->find("patch_norm") != nullptr;
+      std::vector<std::string> writers = {"patch.projection.weight"};
+      const std::string block = swin_model ? "stages.1.blocks.1." : "blocks.2.";
+      for (const char* w : {"attn.out.weight", "mlp.down.weight"}) writers.push_back(block + w);
+      if (swin_model) writers.push_back("merges.0.reduction.weight");
+      for (const std::string& w : writers) {
+        INFO(w);
+        CHECK((column_mean(model->parameter(w)->value()) < 1e-14) ==
+              (norm == Norm::cbwc_projected));
+      }
+      CHECK(column_mean(model->parameter(block + "mlp.up.weight")->value()) > 1e-3);
+      if (swin_model) continue;
+      const Tensor rows =
+          model->parameter("positions.weight")->value().transpose(0, 1).contiguous();
+      CHECK((column_mean(rows) < 1e-14) == (norm == Norm::cbwc_projected));
+    }
+}
+
+TEST_CASE("checkpointed blocks give the same bits") {
+  for (const Maker make : kMakers) {
+    const std::unique_ptr<Model> model =
+        make({.norm = Norm::cbwc_rmsnorm, .dropout = 0.2, .drop_path = 0.3});
+    const auto run = [&](bool checkpoint) {
+      Rng rng(1, "dropout");
+      return step_of(*model, {.training = true, .rng = &rng, .checkpoint = checkpoint});
+    };
+    const Step plain = run(false), again = run(true);
+    CHECK(plain.loss == again.loss);
+    REQUIRE(plain.gradients.size() == again.gradients.size());
+    for (const auto& [name, g] : plain.gradients) {
+      INFO(name);
+      CHECK(same_bits(g, again.gradients.at(name)));
+    }
+  }
+}
+
+TEST_CASE("DropPath drops whole samples, more of them in later blocks") {
+  const std::unique_ptr<Model> s = swin({.drop_path = 0.75}), v = vit({.drop_path = 0.75});
+  CHECK(s->find("stages.0.blocks.0.attn.drop_path") == nullptr);  // the first block keeps all
+  CHECK(s->find("stages.0.blocks.1.mlp.drop_path")->describe() == "DropPath 0.25");
+  CHECK(s->find("stages.1.blocks.1.attn.drop_path")->describe() == "DropPath 0.75");
+  CHECK(v->find("blocks.1.mlp.drop_path")->describe() == "DropPath 0.375");
+  // A window of the map is no sample: a branch of one image is there in all of them, or in none.
+  BranchOptions branch;
+  branch.drop_path = 0.5;
+  WindowAttention a(nullptr, "attn", {4, 2, 3, 1, true, 0.0}, {1, DType::f64, 0.5}, branch);
+  randomize(a, 3);
+  const Tensor x = sample({16, 6, 6, 4}, 1, "x");
+  Rng rng(1, "dropout");
+  const Tensor whole = a.forward(x, {}).value();
+  const Tensor dropped = a.forward(x, {.training = true, .rng = &rng}).value();
+  int kept = 0;
+  for (int64_t b = 0; b < 16; ++b) {
+    const auto want = whole.slice(0, b, b + 1).contiguous().to_vector<double>();
+    const auto got = dropped.slice(0, b, b + 1).contiguous().to_vector<double>();
+    const double factor = got[0] == 0 ? 0.0 : 2.0;
+    kept += factor > 0;
+    for (size_t i = 0; i < got.size(); ++i) CHECK(got[i] == Approx(factor * want[i]).margin(1e-14));
+  }
+  CHECK(kept > 2);
+  CHECK(kept < 14);
+}
+
+TEST_CASE("the same function as LayerNorm's: ViT in the arm cbwc_rmsnorm, with what keeps a mean") {
+  for (const Pool pool : {Pool::class_token, Pool::mean})
+    for (const auto& [placement, exact] : {std::pair{DropoutPlacement::path, true},
+                                           {DropoutPlacement::before_projection, true},
+                                           {DropoutPlacement::element, false}}) {
+      INFO(pool_name(pool) << " " << dropout_placement_name(placement));
+      const auto run = [&](Norm norm) {
+        const auto model = vit(
+            {.norm = norm, .dropout = 0.2, .drop_path = 0.2, .placement = placement, .pool = pool});
+        randomize_norms(*model, 3);
+        Rng rng(1, "dropout");
+        return step_of(*model, {.training = true, .rng = &rng});
+      };
+      const Step ln = run(Norm::layernorm), cbwc = run(Norm::cbwc_rmsnorm);
+      const double d = relative_difference(ln.gradients, cbwc.gradients).largest;
+      CHECK((d < 1e-12) == exact);
+      CHECK((d > 1e-6) == !exact);
+    }
+}
+
+TEST_CASE("ViT folds in all 2L + 1 norms, exactly") {
+  for (const Pool pool : {Pool::class_token, Pool::mean}) {
+    const auto model = vit({.pool = pool}), folded = vit({.pool = pool});
+    for (const auto* m : {&model, &folded}) randomize(**m, 5);
+    const ModelInput input = model->example(2, 1);
+    Detection d;
+    {
+      Tape tape;
+      const TapeScope scope(&tape);
+      const Variable y = model->logits(input, {});
+      d = detect(graph_of(tape, {y}, false));
+    }
+    CHECK(d.norms.size() == 7);
+    CHECK(d.count(Verdict::foldable) == 7);
+    CHECK(d.norms.back().leaves.size() ==
+          (pool == Pool::class_token ? 2u + 2 : 2u + 1) + 3 * 4);  // patch, tables, six writers
+    const Tensor before = model->logits(input, {}).value();
+    apply_fold(*folded, plan_fold(d, {}));
+    CHECK(relative_difference(before, folded->logits(input, {}).value()) < 1e-12);
+  }
+}
+
+TEST_CASE("ViT refuses what does not fit") {
+  using Catch::Matchers::Contains;
+  VitConfig c;
+  CHECK_THROWS_WITH(Vit(c, 1), Contains("must be positive"));
+  c.classes = 3;
+  c.layers = 1;
+  c.dim = 8;
+  c.heads = 3;
+  CHECK_THROWS_WITH(Vit(c, 1), Contains("dim 8 is not divisible by heads 3"));
+  const auto model = vit({});
+  CHECK_THROWS_WITH(model->logits({.images = sample({1, 3, 8, 8}, 1, "x")}, {}),
+                    Contains("the positions are for 11 x 11"));
+  CHECK_THROWS_WITH(parse_pool("max"), Contains("class_token, mean"));
+}
+
+}  // namespace cbwc::testing
