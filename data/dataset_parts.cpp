@@ -47,11 +47,33 @@ SequenceBuilder::SequenceBuilder(std::string name, SequenceKind kind, SequenceBu
       kind_(kind),
       options_(std::move(options)) {
   check_split(options_.split);
+  if (!options_.val_input.empty()) options_.split.val = 0;
+  if (!options_.test_input.empty()) options_.split.test = 0;
 }
 
-bool SequenceBuilder::add(const std::string& split, SequenceSample sample) {
-  if (options_.max_samples > 0 && samples() >= options_.max_samples) return false;
-  samples_.emplace_back(split, std::move(sample));
+std::vector<SequenceInput> SequenceBuilder::inputs(size_t files) const {
+  CBWC_CHECK(!options_.input.empty(), name_, ": no input file was given (--input FILES)");
+  std::vector<SequenceInput> inputs = {
+      {"", options_.input}, {"val", options_.val_input}, {"test", options_.test_input}};
+  std::erase_if(inputs, [](const SequenceInput& input) { return input.files.empty(); });
+  for (const SequenceInput& input : inputs)
+    CBWC_CHECK(files == 0 || input.files.size() == files, name_, ": ", input.files.size(),
+               " files were given for the ", input.split.empty() ? "train" : input.split,
+               " input, expected ", files);
+  return inputs;
+}
+
+TextOptions SequenceBuilder::text_options() const {
+  return {.documents = Documents::line, .replace_invalid = options_.replace_invalid};
+}
+
+bool SequenceBuilder::add(const SequenceInput& input, const std::string& key,
+                          SequenceSample sample) {
+  int64_t& taken = taken_[input.split];
+  if (options_.max_samples > 0 && taken >= options_.max_samples) return false;
+  ++taken;
+  samples_.emplace_back(input.split.empty() ? split_for(key, options_.split) : input.split,
+                        std::move(sample));
   return true;
 }
 

@@ -1,8 +1,9 @@
 // What the builders of data sets share. Private to data/*.cpp.
 #pragma once
 #include <functional>
+#include <map>
 
-#include "data/datasets.h"
+#include "data/sequence_datasets.h"
 #include "data/sequence_file.h"
 
 namespace cbwc {
@@ -17,13 +18,23 @@ void each_line(const std::string& text, const std::function<bool(const std::stri
 // Warnings that every summary has: empty splits, replaced bytes.
 void add_warnings(DatasetSummary& summary, const TextCounts& counts, const SplitOptions& split);
 
+// One input of a data set: its files, and the split that all of it goes to ("": by the hash).
+struct SequenceInput {
+  std::string split;
+  std::vector<std::string> files;
+};
+
 // Collects samples, then makes the tokenizers from the training texts where they are not given,
 // and writes the file.
 class SequenceBuilder {
  public:
   SequenceBuilder(std::string name, SequenceKind kind, SequenceBuildOptions options);
-  // False once max_samples are there: then nothing is added.
-  bool add(const std::string& split, SequenceSample sample);
+  // Error when there is no input, or an input is not `files` files (0: any number).
+  std::vector<SequenceInput> inputs(size_t files) const;
+  TextOptions text_options() const;
+  // The split is chosen by `key`. False once max_samples of this input are there: then nothing is
+  // added.
+  bool add(const SequenceInput& input, const std::string& key, SequenceSample sample);
   int64_t samples() const { return static_cast<int64_t>(samples_.size()); }
 
   std::string description;           // where the text came from
@@ -40,6 +51,7 @@ class SequenceBuilder {
   SequenceKind kind_;
   SequenceBuildOptions options_;
   std::vector<std::pair<std::string, SequenceSample>> samples_;
+  std::map<std::string, int64_t> taken_;  // by the input's split
 };
 
 }  // namespace cbwc

@@ -60,9 +60,8 @@ std::vector<DatasetInfo> list_datasets() {
       {"wordnet_lm",
        "glosses and examples of WordNet 3.0, one synset a document (9 MB of real English)",
        "the Debian package wordnet-base (apt-get install wordnet-base)"},
-      {"text", "your own UTF-8 text files", "--input FILES"},
-      {"wordnet_classes", "glosses of WordNet 3.0 in 45 classes (lexicographer files)",
-       "the Debian package wordnet-base (apt-get install wordnet-base)"}};
+      {"text", "your own UTF-8 text files", "--input FILES"}};
+  for (const DatasetInfo& info : list_sequence_datasets()) all.push_back(info);
   for (const DatasetInfo& info : list_image_datasets()) all.push_back(info);
   return all;
 }

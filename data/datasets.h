@@ -56,17 +56,4 @@ struct DatasetSummary {
 DatasetSummary build_wordnet_lm(const WordnetOptions& options);
 DatasetSummary build_text(const std::vector<std::string>& files, const BuildTextOptions& options);
 
-// Sequence files (data/sequence_file.h).
-struct SequenceBuildOptions {
-  std::string out = {};
-  TokenizerOptions tokenizer = {};
-  SplitOptions split = {};
-  int64_t max_samples = 0;       // 0: all; else the first ones
-  bool replace_invalid = false;  // as TextOptions
-};
-
-// WordNet's glosses with their 45 lexicographer files as classes. Equal glosses share a split.
-DatasetSummary build_wordnet_classes(const std::string& folder,
-                                     const SequenceBuildOptions& options);
-
 }  // namespace cbwc

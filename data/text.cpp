@@ -70,6 +70,24 @@ size_t invalid_utf8(std::string_view bytes, size_t from) {
   return std::string_view::npos;
 }
 
+std::vector<std::string> clean_lines(std::string_view bytes, const std::string& name,
+                                     const TextOptions& options, TextCounts& counts) {
+  std::vector<std::string> lines;
+  counts.bytes += static_cast<int64_t>(bytes.size());
+  size_t begin = bytes.substr(0, kMark.size()) == kMark ? kMark.size() : 0;
+  while (begin < bytes.size()) {
+    const size_t newline = bytes.find('\n', begin);
+    size_t end = std::min(newline, bytes.size());
+    if (end > begin && bytes[end - 1] == '\r') --end;
+    lines.push_back(clean_line(bytes, begin, end, name, options, counts,
+                               static_cast<int64_t>(lines.size()) + 1));
+    counts.empty_lines += lines.back().empty();
+    begin = newline == std::string_view::npos ? bytes.size() : newline + 1;
+  }
+  counts.lines += static_cast<int64_t>(lines.size());
+  return lines;
+}
+
 std::vector<std::string> split_documents(std::string_view bytes, const std::string& name,
                                          const TextOptions& options, TextCounts& counts) {
   std::vector<std::string> documents;
@@ -80,26 +98,16 @@ std::vector<std::string> split_documents(std::string_view bytes, const std::stri
     current.clear();
     open = false;
   };
-  counts.bytes += static_cast<int64_t>(bytes.size());
-  int64_t line_number = 0, pending_empty = 0;
-  size_t begin = bytes.substr(0, kMark.size()) == kMark ? kMark.size() : 0;
-  while (begin < bytes.size()) {
-    const size_t newline = bytes.find('\n', begin);
-    const size_t next = newline == std::string_view::npos ? bytes.size() : newline + 1;
-    size_t end = newline == std::string_view::npos ? bytes.size() : newline;
-    if (end > begin && bytes[end - 1] == '\r') --end;
-    std::string line = clean_line(bytes, begin, end, name, options, counts, ++line_number);
-    begin = next;
-    ++counts.lines;
+  size_t pending_empty = 0;
+  for (const std::string& line : clean_lines(bytes, name, options, counts)) {
     if (line.empty()) {
-      ++counts.empty_lines;
       ++pending_empty;
       if (options.documents == Documents::blank_line) finish();
       continue;
     }
     if (options.documents == Documents::line) finish();
     // A file kept whole keeps the empty lines between its lines.
-    if (open) current.append(static_cast<size_t>(pending_empty) + 1, '\n');
+    if (open) current.append(pending_empty + 1, '\n');
     pending_empty = 0;
     current += line;
     open = true;

@@ -28,7 +28,12 @@ struct TextCounts {
 // Offset of the first byte that is not valid UTF-8 (RFC 3629), or npos.
 size_t invalid_utf8(std::string_view bytes, size_t from = 0);
 
-// Error "NAME: not UTF-8: byte 0xff at offset 16 (line 3)". Adds to `counts`.
+// Every line without its end (LF or CR LF) and without a byte order mark at the front; Error
+// "NAME: not UTF-8: byte 0xff at offset 16 (line 3)". Adds bytes, lines, empty lines and replaced
+// bytes to `counts`.
+std::vector<std::string> clean_lines(std::string_view bytes, const std::string& name,
+                                     const TextOptions& options, TextCounts& counts);
+// The documents that these lines are. Adds to `counts`.
 std::vector<std::string> split_documents(std::string_view bytes, const std::string& name,
                                          const TextOptions& options, TextCounts& counts);
 std::string read_file(const std::string& path);  // Error naming the file

@@ -9,8 +9,7 @@ DatasetSummary build_wordnet_classes(const std::string& folder,
   builder.description = "WordNet glosses and their lexicographer files, from " + folder;
   builder.classes = lexicographer_files();
   const WordnetCounts counts = each_synset(folder, "wordnet_classes", [&](const Synset& synset) {
-    return builder.add(split_for(synset.gloss, options.split),
-                       {.first = synset.gloss, .label = synset.file});
+    return builder.add({}, synset.gloss, {.first = synset.gloss, .label = synset.file});
   });
   builder.counts.bytes = counts.bytes;
   builder.counts.lines = counts.lines;

@@ -6,6 +6,7 @@
 
 #include "data/datasets.h"
 #include "data/image_datasets.h"
+#include "data/sequence_datasets.h"
 #include "experiments/command.h"
 #include "experiments/json_output.h"
 
@@ -14,10 +15,11 @@ namespace {
 
 struct Options {
   std::string name, out, folder, documents = "line", vocab;
-  std::vector<std::string> input;
+  std::vector<std::string> input, val_input, test_input;
+  LabelledTextOptions layout;
   TokenizerOptions tokenizer;
   SplitOptions split;
-  bool list = false, replace_invalid = false, cased = false;
+  bool list = false, replace_invalid = false, cased = false, two_tokenizers = false;
   int64_t max_documents = 0;
 };
 
@@ -34,7 +36,10 @@ SequenceBuildOptions sequence_options(const Options& options) {
           .tokenizer = tokenizer_of(options),
           .split = options.split,
           .max_samples = options.max_documents,
-          .replace_invalid = options.replace_invalid};
+          .replace_invalid = options.replace_invalid,
+          .input = options.input,
+          .val_input = options.val_input,
+          .test_input = options.test_input};
 }
 
 int list_all(const CommandContext& context) {
@@ -49,7 +54,8 @@ int list_all(const CommandContext& context) {
 }
 
 void refuse_input(const Options& options) {
-  CBWC_CHECK(options.input.empty(), "data ", options.name, ": --input is for `cbwc data text`");
+  CBWC_CHECK(options.input.empty() && options.val_input.empty() && options.test_input.empty(),
+             "data ", options.name, ": --input is for data sets made from your own files");
 }
 
 std::string wordnet_folder(const Options& options) {
@@ -65,11 +71,6 @@ DatasetSummary build_wordnet(const Options& options) {
                            .max_documents = options.max_documents});
 }
 
-DatasetSummary build_classes(const Options& options) {
-  refuse_input(options);
-  return build_wordnet_classes(wordnet_folder(options), sequence_options(options));
-}
-
 DatasetSummary build_own_text(const Options& options) {
   CBWC_CHECK(!options.input.empty(), "data text: expected --input FILES");
   BuildTextOptions text;
@@ -81,11 +82,38 @@ DatasetSummary build_own_text(const Options& options) {
   return build_text(options.input, text);
 }
 
+using Builder = DatasetSummary (*)(const Options&);
+
+std::map<std::string, Builder> builders() {
+  return {
+      {"wordnet_lm", build_wordnet},
+      {"text", build_own_text},
+      {"wordnet_classes",
+       [](const Options& o) {
+         refuse_input(o);
+         return build_wordnet_classes(wordnet_folder(o), sequence_options(o));
+       }},
+      {"wordnet_instructions",
+       [](const Options& o) {
+         refuse_input(o);
+         return build_wordnet_instructions(wordnet_folder(o), sequence_options(o));
+       }},
+      {"web_sparv",
+       [](const Options& o) {
+         refuse_input(o);
+         return build_web_sparv(o.two_tokenizers, sequence_options(o));
+       }},
+      {"labelled_text",
+       [](const Options& o) { return build_labelled_text(o.layout, sequence_options(o)); }},
+      {"parallel_text",
+       [](const Options& o) { return build_parallel_text(o.two_tokenizers, sequence_options(o)); }},
+      {"instructions", [](const Options& o) { return build_instructions(sequence_options(o)); }}};
+}
+
 DatasetSummary build(const Options& options) {
-  const std::map<std::string, DatasetSummary (*)(const Options&)> builders = {
-      {"wordnet_lm", build_wordnet}, {"wordnet_classes", build_classes}, {"text", build_own_text}};
-  const auto found = builders.find(options.name);
-  if (found != builders.end()) return found->second(options);
+  const std::map<std::string, Builder> known_builders = builders();
+  const auto found = known_builders.find(options.name);
+  if (found != known_builders.end()) return found->second(options);
   std::string known;
   for (const DatasetInfo& info : list_datasets()) known += (known.empty() ? "" : ", ") + info.name;
   detail::fail("data: unknown data set '", options.name, "'; known: ", known);
@@ -153,6 +181,39 @@ int run_data(const Options& options, const CommandContext& context) {
   return 0;
 }
 
+void add_layout_options(CLI::App& command, Options& o) {
+  command.add_option("--label", o.layout.label,
+                     "labelled_text: the class's column, a number from 1 or a name (default 1; "
+                     "JSON: label)");
+  command.add_option("--text", o.layout.texts,
+                     "labelled_text: columns of the text, joined (default all others; JSON: text)");
+  command.add_option("--second", o.layout.second,
+                     "labelled_text: column of a second text (default none)");
+  command.add_flag("--header", o.layout.header, "labelled_text: the first line names the columns");
+  command.add_flag("--two-tokenizers", o.two_tokenizers,
+                   "web_sparv, parallel_text: one tokenizer for each language");
+}
+
+void add_tokenizer_options(CLI::App& command, Options& o) {
+  command
+      .add_option("--tokenizer", o.tokenizer.kind,
+                  "bytes | bpe (GPT-2's; needs both files) | wordpiece | sentencepiece; the last "
+                  "two are made from the training texts where no file is given (default bytes)")
+      ->check(CLI::IsMember({"bytes", "bpe", "wordpiece", "sentencepiece"}));
+  command.add_option("--vocab", o.vocab, "bpe: vocab.json; wordpiece: vocab.txt");
+  command.add_option("--merges", o.tokenizer.merges_txt, "bpe: merges.txt");
+  command.add_flag("--cased", o.cased, "wordpiece: keep capitals and accents");
+  command.add_option("--model", o.tokenizer.model, "sentencepiece: a .model file");
+  command
+      .add_option("--model-type", o.tokenizer.model_type,
+                  "sentencepiece that is made: unigram | bpe (default unigram)")
+      ->check(CLI::IsMember({"unigram", "bpe"}));
+  command
+      .add_option("--vocab-size", o.tokenizer.vocab_size,
+                  "tokens of one that is made (default 8000)")
+      ->check(CLI::PositiveNumber);
+}
+
 }  // namespace
 
 void add_data_command(CLI::App& app, CommandContext& context) {
@@ -161,36 +222,28 @@ void add_data_command(CLI::App& app, CommandContext& context) {
   command->add_option("name", o->name, "which one: see --list")->type_name("NAME");
   command->add_option("--out", o->out, "file to write")->type_name("FILE.h5");
   command->add_flag("--list", o->list, "list what can be built");
-  command->add_option("--input", o->input, "text: UTF-8 files")->type_name("FILES");
+  command->add_option("--input", o->input, "your own UTF-8 files; parallel_text: source, target")
+      ->type_name("FILES");
+  command
+      ->add_option("--val-input", o->val_input,
+                   "files of the val split (default: a part of --input); not for text")
+      ->type_name("FILES");
+  command->add_option("--test-input", o->test_input, "the same of the test split")
+      ->type_name("FILES");
   command
       ->add_option("--documents", o->documents,
                    "text: one document a line | blank_line | file (default line)")
       ->type_name("KIND");
   command->add_flag("--replace-invalid", o->replace_invalid,
-                    "text: bytes that are not UTF-8 become U+FFFD and are counted");
+                    "your own files: bytes that are not UTF-8 become U+FFFD and are counted");
+  add_layout_options(*command, *o);
   command->add_option("--folder", o->folder,
                       "where the source lies (default: where its Debian package puts it)");
   command
       ->add_option("--max-documents", o->max_documents,
                    "the first documents or samples only (default 0: all)")
       ->check(CLI::NonNegativeNumber);
-  command
-      ->add_option("--tokenizer", o->tokenizer.kind,
-                   "bytes | bpe (GPT-2's; needs both files) | wordpiece | sentencepiece; the last "
-                   "two are made from the training texts where no file is given (default bytes)")
-      ->check(CLI::IsMember({"bytes", "bpe", "wordpiece", "sentencepiece"}));
-  command->add_option("--vocab", o->vocab, "bpe: vocab.json; wordpiece: vocab.txt");
-  command->add_option("--merges", o->tokenizer.merges_txt, "bpe: merges.txt");
-  command->add_flag("--cased", o->cased, "wordpiece: keep capitals and accents");
-  command->add_option("--model", o->tokenizer.model, "sentencepiece: a .model file");
-  command
-      ->add_option("--model-type", o->tokenizer.model_type,
-                   "sentencepiece that is made: unigram | bpe (default unigram)")
-      ->check(CLI::IsMember({"unigram", "bpe"}));
-  command
-      ->add_option("--vocab-size", o->tokenizer.vocab_size,
-                   "tokens of one that is made (default 8000)")
-      ->check(CLI::PositiveNumber);
+  add_tokenizer_options(*command, *o);
   command->add_option("--val", o->split.val, "part of the documents (default 0.05)")
       ->check(CLI::Range(0.0, 1.0));
   command->add_option("--test", o->split.test, "part of the documents (default 0.05)")

@@ -1,7 +1,7 @@
 #include "data/sequence_file.h"
 
 #include "core/check.h"
-#include "data/datasets.h"
+#include "data/sequence_datasets.h"
 #include "tests/data/temporary_folder.h"
 #include "tests/support/catch.h"
 
