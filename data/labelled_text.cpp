@@ -38,7 +38,7 @@ Rows read_rows(const std::string& path, const LabelledTextOptions& layout,
 size_t column_of(const Rows& rows, const std::string& name, const std::string& path) {
   const auto found = std::find(rows.columns.begin(), rows.columns.end(), name);
   if (found != rows.columns.end()) return static_cast<size_t>(found - rows.columns.begin());
-  const size_t count = rows.rows.empty() ? rows.columns.size() : rows.rows[0].fields.size();
+  const size_t count = rows.rows[0].fields.size();
   const int64_t number = is_number(name) ? std::stoll(name) : 0;
   CBWC_CHECK(number >= 1 && static_cast<size_t>(number) <= count, "labelled_text: ", path,
              " has no column '", name, "'; expected a number from 1 to ", count,
@@ -59,10 +59,10 @@ Columns find_columns(const Rows& rows, const LabelledTextOptions& layout, const 
   out.label = column_of(rows, layout.label.empty() ? first : layout.label, path);
   if (!layout.second.empty()) out.second.push_back(column_of(rows, layout.second, path));
   for (const std::string& name : layout.texts) out.texts.push_back(column_of(rows, name, path));
-  const size_t count = rows.rows.empty() ? 0 : rows.rows[0].fields.size();
+  const size_t count = rows.rows[0].fields.size();
   for (size_t i = 0; layout.texts.empty() && i < count; ++i)
     if (i != out.label && (out.second.empty() || i != out.second[0])) out.texts.push_back(i);
-  CBWC_CHECK(!out.texts.empty() || rows.rows.empty(), "labelled_text: ", path,
+  CBWC_CHECK(!out.texts.empty(), "labelled_text: ", path,
              " has no column of text beside the label");
   return out;
 }
@@ -76,6 +76,7 @@ void read_samples(const SequenceInput& input, const std::string& path,
                   const LabelledTextOptions& layout, SequenceBuilder& builder,
                   std::vector<Labelled>& out) {
   const Rows rows = read_rows(path, layout, builder);
+  if (rows.rows.empty()) return;
   const Columns columns = find_columns(rows, layout, path);
   for (const Row& row : rows.rows) {
     Labelled sample{.input = input,
