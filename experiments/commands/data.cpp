@@ -45,7 +45,7 @@ SequenceBuildOptions sequence_options(const Options& options) {
 int list_all(const CommandContext& context) {
   nlohmann::json all = nlohmann::json::array();
   for (const DatasetInfo& info : list_datasets()) {
-    fmt::print("{:<16} {} (needs: {})\n", info.name, info.description, info.requires_);
+    fmt::print("{:<20} {} (needs: {})\n", info.name, info.description, info.requires_);
     all.push_back(
         {{"name", info.name}, {"description", info.description}, {"needs", info.requires_}});
   }
