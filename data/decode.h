@@ -11,7 +11,7 @@
 namespace cbwc {
 
 // Error (without the file's name, which the caller knows): empty, neither JPEG nor PNG, cut short,
-// damaged, more than 2^28 pixels. Prints nothing. EXIF orientation is not applied (nor does
+// damaged, more than 2^27 pixels. Prints nothing. EXIF orientation is not applied (nor does
 // torchvision).
 Image decode_image(const std::vector<uint8_t>& bytes, int64_t channels);
 
@@ -20,7 +20,7 @@ struct DecodedPixels {
   int64_t channels = 0, height = 0, width = 0;
   std::vector<uint8_t> values;
 };
-inline constexpr int64_t kMostPixels = int64_t{1} << 28;
+inline constexpr int64_t kMostPixels = int64_t{1} << 27;
 DecodedPixels decode_jpeg(const std::vector<uint8_t>& bytes);
 DecodedPixels decode_png(const std::vector<uint8_t>& bytes);
 

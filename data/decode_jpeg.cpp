@@ -87,7 +87,7 @@ DecodedPixels decode_jpeg(const std::vector<uint8_t>& bytes) {
   decoder.errors.emit_message = warn;
   const bool done = decode(decoder, bytes);
   jpeg_destroy_decompress(&decoder.info);
-  CBWC_CHECK(done, "a damaged JPEG image: ", decoder.message);
+  CBWC_CHECK(done, "cannot be decoded as JPEG: ", decoder.message);
   return std::move(decoder.pixels);
 }
 

@@ -80,7 +80,7 @@ DecodedPixels decode_png(const std::vector<uint8_t>& bytes) {
   if (decoder.png) decoder.info = png_create_info_struct(decoder.png);
   const bool done = decoder.info && decode(decoder);
   png_destroy_read_struct(&decoder.png, &decoder.info, nullptr);
-  CBWC_CHECK(done, "a damaged PNG image: ", decoder.message);
+  CBWC_CHECK(done, "cannot be decoded as PNG: ", decoder.message);
   return on_white(decoder);
 }
 

@@ -8,7 +8,6 @@
 #include "core/check.h"
 #include "core/rng.h"
 #include "data/idx_file.h"
-#include "data/image_file.h"
 
 namespace cbwc {
 namespace {
@@ -83,7 +82,11 @@ void measure(const ImageSource& source, ImageFileInfo& info) {
 
 std::vector<DatasetInfo> list_image_datasets() {
   return {{"fashion_mnist", "10 classes of clothes, 70,000 grey images of 28 x 28, padded to 32",
-           "the Debian package dataset-fashion-mnist (apt-get install dataset-fashion-mnist)"}};
+           "the Debian package dataset-fashion-mnist (apt-get install dataset-fashion-mnist)"},
+          {"image_folder", "JPEG and PNG files, class = folder, with or without train/ and val/",
+           "--folder FOLDER"},
+          {"openclipart", "11 classes of colour clip art of mixed sizes, 6,300 PNG images",
+           "the Debian package openclipart-png (apt-get install openclipart-png)"}};
 }
 
 bool is_image_dataset(const std::string& name) {
@@ -93,6 +96,8 @@ bool is_image_dataset(const std::string& name) {
 
 ImageSummary build_image_dataset(const std::string& name, const ImageDatasetOptions& options) {
   if (name == "fashion_mnist") return build_fashion_mnist(options);
+  if (name == "image_folder") return build_image_folder(options);
+  if (name == "openclipart") return build_openclipart(options);
   detail::fail("data: '", name, "' is not an image data set");
 }
 
@@ -123,16 +128,22 @@ ImageSummary build_fashion_mnist(const ImageDatasetOptions& options) {
                      .description = "Fashion-MNIST (Xiao et al., 2017, MIT licence) from " +
                                     folder + ", padded to 32 x 32"};
   measure(sources[0], info);
-  write_image_file(options.out, info, sources);
-  ImageSummary summary{.name = "fashion_mnist",
-                       .out = options.out,
-                       .kind = "raw",
-                       .checksum = ImageFile::open(options.out).checksum(),
+  return write_images("fashion_mnist", options.out, info, sources);
+}
+
+ImageSummary write_images(const std::string& name, const std::string& out,
+                          const ImageFileInfo& info, const std::array<ImageSource, 3>& sources,
+                          std::vector<std::string> warnings) {
+  write_image_file(out, info, sources);
+  ImageSummary summary{.name = name,
+                       .out = out,
+                       .kind = info.encoded ? "encoded" : "raw",
+                       .checksum = ImageFile::open(out).checksum(),
                        .classes = std::ssize(info.classes),
                        .images = {},
                        .mean = info.mean,
                        .deviation = info.deviation,
-                       .warnings = {}};
+                       .warnings = std::move(warnings)};
   for (size_t s = 0; s < sources.size(); ++s) summary.images[s] = std::ssize(sources[s].labels);
   return summary;
 }

@@ -59,6 +59,8 @@ void check_source(const ImageFileInfo& info, const ImageSource& source, const ch
     CBWC_CHECK(source.labels[i] >= 0 && source.labels[i] < std::ssize(info.classes),
                "image file: ", split, " image ", i, " has class ", source.labels[i], " of ",
                info.classes.size());
+    CBWC_CHECK(source.names.empty() || source.names[i].find('\n') == std::string::npos,
+               "image file: the name '", source.names[i], "' has a line break in it");
     CBWC_CHECK(info.encoded || source.sizes[i] == info.channels * info.height * info.width,
                "image file: ", split, " image ", i, " has ", source.sizes[i], " bytes, not ",
                info.channels * info.height * info.width);

@@ -14,7 +14,7 @@ namespace cbwc {
 namespace {
 
 struct Options {
-  std::string name, out, folder, documents = "line", vocab;
+  std::string name, out, folder, documents = "line", vocab, bad_images = "error";
   std::vector<std::string> input, val_input, test_input;
   LabelledTextOptions layout;
   TokenizerOptions tokenizer;
@@ -121,8 +121,10 @@ DatasetSummary build(const Options& options) {
 
 int run_images(const Options& options, const CommandContext& context) {
   CBWC_CHECK(options.input.empty(), "data ", options.name, ": --input is for `cbwc data text`");
-  const ImageSummary made = build_image_dataset(
-      options.name, {.out = options.out, .folder = options.folder, .split = options.split});
+  const ImageSummary made = build_image_dataset(options.name, {.out = options.out,
+                                                               .folder = options.folder,
+                                                               .split = options.split,
+                                                               .bad_images = options.bad_images});
   for (const std::string& warning : made.warnings) fmt::print(stderr, "warning: {}\n", warning);
   fmt::print("{}: {} images, {} classes, checksum {}\n", made.out, made.kind, made.classes,
              made.checksum);
@@ -239,6 +241,11 @@ void add_data_command(CLI::App& app, CommandContext& context) {
   add_layout_options(*command, *o);
   command->add_option("--folder", o->folder,
                       "where the source lies (default: where its Debian package puts it)");
+  command
+      ->add_option("--bad-images", o->bad_images,
+                   "images that cannot be decoded: error, skip (left out and counted) or keep "
+                   "(not looked at while building); default error")
+      ->check(CLI::IsMember({"error", "skip", "keep"}));
   command
       ->add_option("--max-documents", o->max_documents,
                    "the first documents or samples only (default 0: all)")
