@@ -20,7 +20,7 @@ constexpr int32_t kBegin = 3, kEnd = 0;
 // A model of made-up numbers: logits are a function of the sentence and of the whole prefix.
 std::vector<double> logits_of(int64_t sentence, const std::vector<int32_t>& prefix) {
   std::string key = std::to_string(sentence);
-  for (const int32_t t : prefix) key += "," + std::to_string(t);
+  for (const int32_t t : prefix) key.append(1, ',').append(std::to_string(t));
   Rng rng(11, key);
   std::vector<double> out;
   for (int64_t v = 0; v < kVocab; ++v) out.push_back(1.5 * rng.normal());
