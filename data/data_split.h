@@ -18,7 +18,7 @@ struct Batch {
   Tensor token_types = {};  // (B, T) int32, 0 = first text, 1 = second
   Tensor decoder_ids = {};  // (B, S) int32: the translation so far, shifted right
   Tensor rows = {};         // (N) int32: flat places b * T + t that `targets` (N) speaks of
-  Tensor images = {};       // (B, 3, H, W) float32, normalised
+  Tensor images = {};       // (B, channels, H, W) float32, normalised
   Tensor mixed_targets = {};  // (B) int32: the other image's class (mixup, cutmix)
   double share = 1;           // of `targets` in the loss; the rest is mixed_targets'
 };
