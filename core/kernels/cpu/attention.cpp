@@ -256,7 +256,8 @@ class BackwardTask {
         p[j] = vexp(p[j] - lse);
         ds[j] = p[j] * (ds[j] - delta) * scale;
       }
-      return add_to_bias(ds, query, k0, n);
+      if (dbias_) add_to_bias(ds, query, k0, n);
+      return;
     }
     T keep[kBlock];
     head_.dropout_factors(query, k0, n, keep);
@@ -266,12 +267,11 @@ class BackwardTask {
       ds[j] = prob * (ds[j] * keep[j] - delta) * scale;
       p[j] = prob * keep[j];
     }
-    add_to_bias(ds, query, k0, n);
+    if (dbias_) add_to_bias(ds, query, k0, n);
   }
 
   // The bias is added after the scaling, which dS gets only now.
-  void add_to_bias(T* ds, int64_t query, int64_t k0, int64_t n) {
-    if (!dbias_) return;
+  __attribute__((noinline)) void add_to_bias(T* ds, int64_t query, int64_t k0, int64_t n) {
     T* to = dbias_ + query * s_.Tk + k0;
     const T scale = static_cast<T>(s_.scale);
 #pragma omp simd
@@ -297,22 +297,9 @@ class BackwardTask {
   T *kt_, *vt_, *k_, *q_, *do_, *dq_, *delta_, *dk_, *dv_, *p_, *ds_;
 };
 
-// Each task sums the bias' gradient over its part of the batch; the parts, whose number does not
-// depend on the threads, are added in order.
+// dbias (n) = or += the sum of its parts (parts, n), in order.
 template <class T>
-void backward_with_bias(const AttentionBackward<T>& a) {
-  const AttentionShape& s = a.shape;
-  constexpr int64_t kParts = 16;
-  const int64_t parts = std::min(kParts, s.B), square = s.Tq * s.Tk, n = s.H * square;
-  const Storage room(static_cast<size_t>(parts * n) * sizeof(T), Device::cpu);
-  T* partial = static_cast<T*>(room.data);  // (parts, H, Tq, Tk)
-  for_tasks<T>(parts * s.H, backward_workspace<T>(s), [&](int64_t i, T* workspace) {
-    const int64_t part = i / s.H, h = i % s.H;
-    T* dbias = partial + i * square;
-    std::fill(dbias, dbias + square, T(0));
-    for (int64_t b = s.B * part / parts; b < s.B * (part + 1) / parts; ++b)
-      BackwardTask<T>(a, b, h, workspace, dbias).run();
-  });
+void add_parts(const AttentionBackward<T>& a, const T* partial, int64_t parts, int64_t n) {
   parallel_for(n, 4096, [&](int64_t begin, int64_t end) {
     if (!a.accumulate_dbias) std::fill(a.dbias + begin, a.dbias + end, T(0));
     for (int64_t part = 0; part < parts; ++part) {
@@ -340,10 +327,21 @@ void attention_forward(const AttentionForward<T>& a) {
 template <class T>
 void attention_backward(const AttentionBackward<T>& a) {
   const AttentionShape& s = a.shape;
-  if (a.dbias) return backward_with_bias(a);
-  for_tasks<T>(s.B * s.H, backward_workspace<T>(s), [&](int64_t i, T* workspace) {
-    BackwardTask<T>(a, i / s.H, i % s.H, workspace, nullptr).run();
+  // Each task sums the bias' gradient over its part of the batch; how many parts there are does not
+  // depend on the threads.
+  constexpr int64_t kParts = 16;
+  const int64_t parts = a.dbias ? std::min(kParts, s.B) : s.B, square = s.Tq * s.Tk;
+  const int64_t kept = a.dbias ? parts * s.H * square : 0;  // (parts, H, Tq, Tk)
+  const Storage room(static_cast<size_t>(kept) * sizeof(T), Device::cpu);
+  T* partial = static_cast<T*>(room.data);
+  std::fill(partial, partial + kept, T(0));
+  for_tasks<T>(parts * s.H, backward_workspace<T>(s), [&](int64_t i, T* workspace) {
+    const int64_t part = i / s.H;
+    T* dbias = kept > 0 ? partial + i * square : nullptr;
+    for (int64_t b = s.B * part / parts; b < s.B * (part + 1) / parts; ++b)
+      BackwardTask<T>(a, b, i % s.H, workspace, dbias).run();
   });
+  if (a.dbias) add_parts(a, partial, parts, s.H * square);
 }
 
 template void attention_forward(const AttentionForward<float>&);

@@ -52,13 +52,20 @@ struct Head {
   // x[j] = scale x[j] + bias + ALiBi, -inf where a mask hides key k0 + j from the query
   void score(T* x, int64_t query, int64_t k0, int64_t n) const {
     const T scale = static_cast<T>(s.scale);
+#pragma omp simd
+    for (int64_t j = 0; j < n; ++j) x[j] *= scale;
+    if (bias || s.alibi_slopes || s.groups) add_extras(x, query, k0, n);
+    if (!s.key_mask) return;
+    const int32_t* mask = s.key_mask + b * s.Tk + k0;
+    for (int64_t j = 0; j < n; ++j)
+      if (mask[j] == 0) x[j] = -std::numeric_limits<T>::infinity();
+  }
+  // Apart, so that attention without any of them keeps its code small.
+  __attribute__((noinline)) void add_extras(T* x, int64_t query, int64_t k0, int64_t n) const {
     if (bias) {
       const T* row = bias + (h * s.Tq + query) * s.Tk + k0;
 #pragma omp simd
-      for (int64_t j = 0; j < n; ++j) x[j] = x[j] * scale + row[j];
-    } else {
-#pragma omp simd
-      for (int64_t j = 0; j < n; ++j) x[j] *= scale;
+      for (int64_t j = 0; j < n; ++j) x[j] += row[j];
     }
     if (s.alibi_slopes) {
       const T slope = static_cast<T>(s.alibi_slopes[h]);
@@ -73,10 +80,6 @@ struct Head {
       for (int64_t j = 0; j < n; ++j)
         x[j] = group[k0 + j] == own ? x[j] : -std::numeric_limits<T>::infinity();
     }
-    if (!s.key_mask) return;
-    const int32_t* mask = s.key_mask + b * s.Tk + k0;
-    for (int64_t j = 0; j < n; ++j)
-      if (mask[j] == 0) x[j] = -std::numeric_limits<T>::infinity();
   }
   // keep[j] = 1/(1-p) or 0 for the probabilities of one row against keys k0 + [0, n)
   void dropout_factors(int64_t query, int64_t k0, int64_t n, T* keep) const {
