@@ -199,4 +199,11 @@ std::string data_file_format(const std::string& path, bool file_locking) {
   return format.substr(ours.size(), format.find(' ', ours.size()) - ours.size());
 }
 
+Tokenizer stored_tokenizer(const std::string& path, bool file_locking) {
+  const auto lock = hdf5_lock();
+  const Hdf5File file = Hdf5File::open(path, file_locking);
+  CBWC_CHECK(file.has("tokenizer"), path, ": no tokenizer in it");
+  return Tokenizer::from_json(file.read_text("tokenizer"));
+}
+
 }  // namespace cbwc

@@ -67,5 +67,6 @@ class SequenceFile {
 // What a data file calls itself: "tokens", "sequences", ... without verifying it. Error when it is
 // missing or not one of ours.
 std::string data_file_format(const std::string& path, bool file_locking = true);
+Tokenizer stored_tokenizer(const std::string& path, bool file_locking = true);  // of any text file
 
 }  // namespace cbwc

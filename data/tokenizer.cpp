@@ -121,4 +121,12 @@ std::string Tokenizer::decode(const std::vector<int32_t>& ids) const {
   return impl_->decode(ids);
 }
 
+std::string Tokenizer::continuation(const std::vector<int32_t>& ids, size_t first) const {
+  CBWC_CHECK(first <= ids.size(), "tokenizer: a continuation from ", first, " of ", ids.size());
+  const auto middle = ids.begin() + static_cast<long>(first);
+  const std::string before = decode({ids.begin(), middle}), whole = decode(ids);
+  if (whole.compare(0, before.size(), before) == 0) return whole.substr(before.size());
+  return decode({middle, ids.end()});
+}
+
 }  // namespace cbwc

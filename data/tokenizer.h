@@ -41,8 +41,10 @@ class Tokenizer {
   // The text of the ids; begin, end and padding give nothing; Error for an unknown id. bytes and
   // gpt2_bpe give back every byte (a cut sequence may end inside a UTF-8 character); wordpiece puts
   // a space between words, so its text is not always the original; sentencepiece's is normalised.
-  // Parts of a text are decoded together: a part alone loses the space at its front.
   std::string decode(const std::vector<int32_t>& ids) const;
+  // What the ids from `first` on add to the text of those before: with the space at its front that
+  // decode() of that part alone would not know of.
+  std::string continuation(const std::vector<int32_t>& ids, size_t first) const;
   std::string to_json() const;  // everything that from_json needs: no file is read again
 
   struct Impl;

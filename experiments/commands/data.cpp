@@ -2,11 +2,14 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <fstream>
 #include <map>
 
+#include "data/atomic_file.h"
 #include "data/datasets.h"
 #include "data/image_datasets.h"
 #include "data/sequence_datasets.h"
+#include "data/sequence_file.h"
 #include "experiments/command.h"
 #include "experiments/json_output.h"
 
@@ -14,7 +17,7 @@ namespace cbwc {
 namespace {
 
 struct Options {
-  std::string name, out, folder, documents = "line", vocab, bad_images = "error";
+  std::string name, out, folder, documents = "line", vocab, write_vocab, bad_images = "error";
   std::vector<std::string> input, val_input, test_input;
   LabelledTextOptions layout;
   TokenizerOptions tokenizer;
@@ -147,12 +150,27 @@ int run_images(const Options& options, const CommandContext& context) {
   return 0;
 }
 
+// One token a line, as BERT's vocab.txt, for other data sets (--vocab).
+void write_vocab(const Options& options) {
+  const Tokenizer tokenizer = stored_tokenizer(options.out);
+  CBWC_CHECK(tokenizer.kind() == "wordpiece", "data: --write-vocab is for --tokenizer wordpiece");
+  std::string text;
+  for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) text += tokenizer.piece(id) + '\n';
+  AtomicFile file(options.write_vocab, text.size());
+  std::ofstream out(file.temporary(), std::ios::binary);
+  if (!out.write(text.data(), static_cast<std::streamsize>(text.size())).flush())
+    throw RunError(options.write_vocab + ": cannot write");
+  out.close();
+  file.commit();
+}
+
 int run_data(const Options& options, const CommandContext& context) {
   if (options.list) return list_all(context);
   CBWC_CHECK(!options.name.empty(), "data: expected NAME (see cbwc data --list)");
   CBWC_CHECK(!options.out.empty(), "data: expected --out FILE.h5");
   if (is_image_dataset(options.name)) return run_images(options, context);
   const DatasetSummary made = build(options);
+  if (!options.write_vocab.empty()) write_vocab(options);
   for (const std::string& warning : made.warnings) fmt::print(stderr, "warning: {}\n", warning);
   fmt::print("{}: {}, vocabulary {}, checksum {}\n", made.out, made.tokenizer, made.vocab_size,
              made.checksum);
@@ -204,6 +222,10 @@ void add_tokenizer_options(CLI::App& command, Options& o) {
       ->check(CLI::IsMember({"bytes", "bpe", "wordpiece", "sentencepiece"}));
   command.add_option("--vocab", o.vocab, "bpe: vocab.json; wordpiece: vocab.txt");
   command.add_option("--merges", o.tokenizer.merges_txt, "bpe: merges.txt");
+  command
+      .add_option("--write-vocab", o.write_vocab,
+                  "wordpiece: also write its vocab.txt, for --vocab of other data sets")
+      ->type_name("FILE");
   command.add_flag("--cased", o.cased, "wordpiece: keep capitals and accents");
   command.add_option("--model", o.tokenizer.model, "sentencepiece: a .model file");
   command

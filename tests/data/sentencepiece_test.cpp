@@ -56,6 +56,7 @@ TEST_CASE("A SentencePiece model is made from texts, twice the same, and travels
       std::vector<int32_t> ids = t.encode(text);
       CHECK(again.encode(text) == ids);
       CHECK(t.decode(ids) == text);
+      CHECK(t.decode({ids.begin(), ids.begin() + 2}) + t.continuation(ids, 2) == text);
       ids.insert(ids.begin(), 2);
       ids.insert(ids.end(), {3, 0, 0});
       CHECK(again.decode(ids) == text);

@@ -53,6 +53,7 @@ TEST_CASE("A sequence file comes back with its samples, classes and tokenizers")
   CHECK_THROWS_AS(train->first.document(2), Error);
   CHECK(file.checksum() == classes().checksum());
   CHECK(data_file_format(path) == "sequences");
+  CHECK(stored_tokenizer(path).kind() == "bytes");
 
   pairs().write(path);
   const SequenceFile two = SequenceFile::open(path, {.file_locking = false});

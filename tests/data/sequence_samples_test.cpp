@@ -125,6 +125,49 @@ TEST_CASE("P64: a million selections, 80/10/10, never a special, an unknown or p
   for (size_t place = 2; place <= 101; ++place) CHECK(std::abs(at[place] - 10000) < 450);
 }
 
+TEST_CASE("P64: a document of 1042 tokens at context 1024 is cut, and counted") {
+  std::string lengthy;
+  for (int i = 0; i < 1042; ++i) lengthy += "a ";
+  const TextClassification samples(texts({{lengthy, 0}, {"a", 0}}), "train", 1024);
+  CHECK(samples.truncated() == 1);
+  const Batch batch = samples.eval_batch({0});
+  CHECK(batch.ids.shape() == Shape{1, 1024});
+  CHECK(values(batch.ids).back() == 3);  // [SEP] stays
+}
+
+TEST_CASE("P65: masked batches are the same for any number of workers, and from any position") {
+  std::vector<std::pair<std::string, int32_t>> rows;
+  for (int i = 0; i < 37; ++i) {
+    std::string row;
+    for (int k = 0; k <= i; ++k) row += std::string(1, static_cast<char>('a' + k % 26)) + ' ';
+    rows.emplace_back(row, i % 3);
+  }
+  const auto split =
+      split_of(std::make_shared<MaskedTokens>(texts(rows), "train", 24, 0.3), /*by_length=*/4);
+  const auto draw = [&](int64_t workers, int64_t batches, int64_t position) {
+    const auto stream = split->stream({.batch_size = 4,
+                                       .seed = 5,
+                                       .position = position,
+                                       .prefetch = workers,
+                                       .workers = std::max<int64_t>(workers, 1)});
+    std::vector<Ids> out;
+    for (int64_t i = 0; i < batches; ++i) {
+      const Batch batch = stream->next();
+      out.push_back(values(batch.ids));
+      out.push_back(values(batch.rows));
+      position = batch.positions;
+    }
+    return std::pair{out, position};
+  };
+  const auto [plain, end] = draw(0, 24, 0);  // more than two epochs
+  CHECK(draw(1, 24, 0).first == plain);
+  CHECK(draw(4, 24, 0).first == plain);
+  const auto [head, middle] = draw(0, 13, 0);
+  const auto [tail, last] = draw(4, 11, middle);
+  CHECK(std::equal(tail.begin(), tail.end(), plain.begin() + static_cast<long>(head.size())));
+  CHECK(last == end);
+}
+
 TEST_CASE("Masks: a function of seed, epoch and sample; fixed in evaluation") {
   const std::string row = "a b c d e f g h i j k l m n o p q r s t";
   const MaskedTokens samples(texts({{row, 0}, {row, 0}, {"", 0}}), "train", 30, 0.15);

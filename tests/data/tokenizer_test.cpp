@@ -66,6 +66,9 @@ TEST_CASE("Bytes: 256 values and the end of a document") {
   CHECK(t.decode({65, 255, 256, 66}) ==
         "A\xFF"
         "B");
+  CHECK(t.continuation({65, 0xC3, 0xA9}, 2) == "\xA9");
+  CHECK(t.specials().end == 256);
+  CHECK(t.specials().mask == -1);
   CHECK_THROWS_AS(t.decode({257}), Error);
   CHECK_THROWS_AS(t.decode({-1}), Error);
   for (const std::string& text : kTexts) CHECK(t.decode(t.encode(text)) == text);

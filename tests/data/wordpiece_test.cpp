@@ -62,6 +62,11 @@ TEST_CASE("WordPiece: specials, decoding, bytes that are not UTF-8") {
   CHECK(t.encode("[MASK]") == Ids{1, 1, 1});        // written out: ordinary text
   CHECK(t.decode({2, 5, 6, 7, 3, 0, 0}) == "the cats");
   CHECK(t.decode({5, 4, 1}) == "the [MASK] [UNK]");
+  CHECK(t.continuation({5, 6, 7}, 1) == " cats");
+  CHECK(t.continuation({5, 6, 7}, 2) == "s");
+  CHECK(t.continuation({2, 5}, 1) == "the");
+  CHECK(t.continuation({5}, 1).empty());
+  CHECK_THROWS_AS(t.continuation({5}, 2), Error);
   CHECK_THROWS_AS(t.decode({10}), Error);
   CHECK(Tokenizer::from_json(t.to_json()).decode({5, 6, 7}) == "the cats");
 }
