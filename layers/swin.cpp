@@ -95,10 +95,11 @@ Swin::Swin(const SwinConfig& config, uint64_t seed)
 }
 
 std::string Swin::describe() const {
-  return fmt::format("Swin, depths {}, dim {}, heads {}, window {}, patch {}, {} classes, {}",
-                     fmt::join(config_.depths, "-"), config_.dim,
-                     fmt::join(config_.stage_heads, "-"), config_.window, config_.patch,
-                     config_.classes, norm_name(config_.norm));
+  return fmt::format(
+      "Swin, image {}, patch {}, depths {}, dim {}, heads {}, window {}, {} classes, {}",
+      config_.image, config_.patch, fmt::join(config_.depths, "-"), config_.dim,
+      fmt::join(config_.stage_heads, "-"), config_.window, config_.classes,
+      norm_name(config_.norm));
 }
 
 Variable Swin::logits(const ModelInput& input, const Context& context) {

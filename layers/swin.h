@@ -15,8 +15,9 @@
 namespace cbwc {
 
 struct SwinConfig {
-  int64_t image = 224, patch = 4, channels = 3;  // image: of example() only
-  int64_t dim = 96;                              // of the first stage; each merging doubles it
+  int64_t image = 224;  // what it is made for; images of any size are accepted
+  int64_t patch = 4, channels = 3;
+  int64_t dim = 96;  // of the first stage; each merging doubles it
   std::vector<int64_t> depths = {2, 2, 6, 2}, stage_heads = {3, 6, 12, 24};
   int64_t window = 7;
   double mlp_ratio = 4;

@@ -188,6 +188,20 @@ TEST_CASE("ViT folds in all 2L + 1 norms, exactly") {
   }
 }
 
+// The sizes that the papers' code reports for ImageNet's 1000 classes.
+TEST_CASE("Swin-T and ViT-S/16 have the published numbers of parameters") {
+  SwinConfig tiny;
+  tiny.classes = 1000;
+  tiny.init_std = 0;  // draws nothing
+  CHECK(Swin(tiny, 1).parameter_count() == 28288354);
+  VitConfig small;
+  small.dim = 384;
+  small.heads = 6;
+  small.classes = 1000;
+  small.init_std = 0;
+  CHECK(Vit(small, 1).parameter_count() == 22050664);
+}
+
 TEST_CASE("ViT refuses what does not fit") {
   using Catch::Matchers::Contains;
   VitConfig c;
