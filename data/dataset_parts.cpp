@@ -90,7 +90,10 @@ Tokenizer SequenceBuilder::tokenizer(bool first, bool second) const {
 
 DatasetSummary SequenceBuilder::finish() {
   CBWC_CHECK(!samples_.empty(), name_, ": no sample was found in the input");
-  const bool two = two_tokenizers && needs_training(options_.tokenizer);
+  const bool two = two_tokenizers;
+  CBWC_CHECK(!two || needs_training(options_.tokenizer), name_,
+             ": two tokenizers are made from the texts: choose wordpiece or sentencepiece, without "
+             "a file of one");
   std::optional<Tokenizer> target;
   if (two) target = tokenizer(false, true);
   SequenceFile file(kind_, tokenizer(true, with_second && !two), target, classes, description);

@@ -105,6 +105,8 @@ TEST_CASE("Inputs of their own for val and test; equal sources share a split; tw
   CHECK(SequenceFile::open(options.out).split("train")->size() == 10);
   CHECK(SequenceFile::open(options.out).split("val")->size() == 1);
   CHECK(!SequenceFile::open(options.out).two_tokenizers());
+  options.tokenizer.kind = "bytes";
+  CHECK_THROWS_AS(build_parallel_text(true, options), Error);
 }
 
 TEST_CASE("Instructions: a JSON array or JSON lines, with Alpaca's prompts") {
