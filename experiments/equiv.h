@@ -15,6 +15,12 @@ struct EquivTolerance {
 };
 EquivTolerance equiv_tolerance(DType dtype);
 
+// After `step` steps: how far the candidate's weights, and the control's, are from the reference's.
+struct EquivPoint {
+  int64_t step = 0;
+  double difference = 0, control = 0;
+};
+
 struct EquivCase {
   std::string dtype, dropout_placement;
   double dropout = 0;
@@ -24,6 +30,12 @@ struct EquivCase {
   double grad_max_rel = 0, steps_max_rel = 0;
   std::string grad_worst, steps_worst;
   std::vector<InexactPair> breaks;
+  // Set when a control was run beside them (Note [What rounding does] in equiv_steps.h).
+  double grad_control_rel = 0;             // the control's difference in grad_worst
+  bool gradients_within_rounding = false;  // no tensor differs by more than the control explains
+  std::vector<EquivPoint> curve;
+  double amplification = 0;            // the control's largest difference over its first
+  bool steps_within_rounding = false;  // no step differs by more than the control explains
 };
 
 struct EquivPlan {
@@ -33,10 +45,11 @@ struct EquivPlan {
   Checkpoint* dump = nullptr;  // receives inputs, weights, outputs and gradients of both
 };
 
-// Fills the measured fields. Trains both models on the way. `config` gives the optimiser; the
-// learning rate is its peak throughout.
+// Fills the measured fields. Trains the models on the way. `config` gives the optimiser; the
+// learning rate is its peak throughout. control: one more model equal to the reference; its
+// last bits are changed here.
 EquivCase compare_models(Model& reference, Model& candidate, const Config& config,
-                         const EquivPlan& plan);
+                         const EquivPlan& plan, Model* control = nullptr);
 
 // Gains 1 +- spread and biases drawn anew, the same numbers in every arm.
 void randomize(const Module& model, uint64_t seed, double spread);

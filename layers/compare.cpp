@@ -36,17 +36,23 @@ double relative_difference(const Tensor& a, const Tensor& b, double floor) {
   return scale == 0 ? kInfinity : difference / scale;
 }
 
-Difference relative_difference(const NamedTensors& a, const NamedTensors& b) {
+std::map<std::string, double> relative_differences(const NamedTensors& a, const NamedTensors& b) {
   double scale = 0;
   for (const auto& [name, t] : a) scale = std::max(scale, largest(t));
   CBWC_CHECK(a.size() == b.size(), "compare: ", a.size(), " tensors and ", b.size());
-  Difference out;
+  std::map<std::string, double> out;
   for (const auto& [name, t] : a) {
     const auto found = b.find(name);
     CBWC_CHECK(found != b.end(), "compare: '", name, "' is in one set only");
-    const double d = relative_difference(t, found->second, kFloor * scale);
-    if (out.name.empty() || d > out.largest) out = {d, name};
+    out[name] = relative_difference(t, found->second, kFloor * scale);
   }
+  return out;
+}
+
+Difference relative_difference(const NamedTensors& a, const NamedTensors& b) {
+  Difference out;
+  for (const auto& [name, d] : relative_differences(a, b))
+    if (out.name.empty() || d > out.largest) out = {d, name};
   return out;
 }
 

@@ -13,6 +13,8 @@ struct Difference {
 // The floor keeps a gradient that is zero in exact arithmetic (a key bias) from counting. Error
 // when the sets' names or shapes differ.
 Difference relative_difference(const NamedTensors& a, const NamedTensors& b);
+// Of each tensor.
+std::map<std::string, double> relative_differences(const NamedTensors& a, const NamedTensors& b);
 double relative_difference(const Tensor& a, const Tensor& b, double floor = 0);  // max|a| >= floor
 
 bool all_finite(const Tensor& x);  // true for integers and for no tensor
