@@ -93,9 +93,12 @@ std::string script(const std::vector<Curve>& curves, const PlotOptions& options,
   }
   for (size_t i = 0; i < curves.size(); ++i) {
     const std::string file = gnuplot_text((folder / fmt::format("{}.dat", i)).string());
-    // Beyond the colours, dashes tell curves apart.
-    parts.push_back(fmt::format("{} using 1:2 with {} lw 2 dt {} pt 7 ps 0.5 lc rgb '{}' title {}",
-                                file, curves[i].x.size() < 12 ? "linespoints" : "lines",
+    // Beyond the colours, dashes tell curves apart. Of a few, the lower ones are wider: equal
+    // curves would hide each other.
+    const double width =
+        curves.size() <= 4 ? 2 + 2.5 * static_cast<double>(curves.size() - 1 - i) : 2;
+    parts.push_back(fmt::format("{} using 1:2 with {} lw {} dt {} pt 7 ps 0.5 lc rgb '{}' title {}",
+                                file, curves[i].x.size() < 12 ? "linespoints" : "lines", width,
                                 1 + i / std::size(kColours), kColours[i % std::size(kColours)],
                                 gnuplot_text(curves[i].label)));
   }

@@ -10,7 +10,7 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kStyle = R"(<style>
-body{font:16px/1.5 system-ui,"Segoe UI",Helvetica,Arial,sans-serif;color:#222;max-width:60em;
+body{font:16px/1.5 system-ui,"Segoe UI",Helvetica,Arial,sans-serif;color:#222;max-width:72em;
 margin:2em auto;padding:0 1em;background:#fff}
 h1{font-size:1.7em;margin-bottom:.2em}h2{font-size:1.25em;margin-top:2em;border-bottom:1px solid #ddd}
 table{border-collapse:collapse;font-size:.92em;margin:1em 0}th,td{padding:.35em .8em;text-align:right;

@@ -129,8 +129,10 @@ double median(const std::vector<double>& values) { return quantile(values, 0.5);
 
 std::string format_difference(const MeanInterval& value, int digits) {
   if (value.n == 0) return "n/a";
-  if (value.n == 1) return fmt::format("{:+.{}f} (n/a)", value.mean, digits);
-  return fmt::format("{:+.{}f} ± {:.{}f}", value.mean, digits, value.ci95, digits);
+  std::string mean = fmt::format("{:+.{}f}", value.mean, digits);
+  if (mean.find_first_of("123456789") == std::string::npos) mean.erase(0, 1);  // 0 has no sign
+  if (value.n == 1) return mean + " (n/a)";
+  return fmt::format("{} ± {:.{}f}", mean, value.ci95, digits);
 }
 
 std::string format_interval(const MeanInterval& value, int digits) {

@@ -67,6 +67,7 @@ TEST_CASE("the words for what the seeds say") {
   CHECK(verdict_of(paired_difference({NAN}, {1.0}), true) == "no pair of finished runs");
   CHECK(format_difference(clear.difference, 2) == "+1.00 ± 0.25");
   CHECK(format_difference(mean_interval({-0.5}), 1) == "-0.5 (n/a)");
+  CHECK(format_difference(mean_interval({-1e-9, -2e-9}), 2) == "0.00 ± 0.00");
   CHECK(format_difference(mean_interval({}), 1) == "n/a");
 }
 
