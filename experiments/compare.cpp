@@ -7,10 +7,12 @@
 #include <limits>
 
 #include "experiments/json_output.h"
+#include "experiments/metrics.h"
 #include "experiments/model_graph.h"
 #include "experiments/model_setup.h"
 #include "experiments/run_directory.h"
 #include "experiments/statistics.h"
+#include "experiments/trainer.h"
 
 namespace cbwc {
 namespace {
@@ -38,10 +40,6 @@ struct Group {
 
 double val_loss(const RunOutcome& o) { return o.val_loss; }
 double metric_value(const RunOutcome& o) { return o.metric_value; }
-
-std::string metric_of(const Comparison& comparison) {
-  return comparison.runs.empty() ? "" : comparison.runs[0].outcome.metric;
-}
 
 std::vector<Group> group(const Config& config, const Comparison& comparison) {
   std::vector<Group> groups;
@@ -96,8 +94,7 @@ CompareRun one_run(const Config& base, const Variant& variant, const std::string
 void add_notes(const Config& config, const TrainingData& data, Comparison& comparison) {
   for (const Variant& variant : expand_sweep(config)) {
     Config c = apply_sets(config, variant.sets);
-    c.model.norm = "layernorm";
-    const auto pairs = inexact_pairs(*build_model(c, data.shape, 1), c);
+    const auto pairs = inexact_pairs(c, data.shape);
     std::string note = variant.label.empty() ? "" : variant.label + ": ";
     if (pairs.empty()) {
       note += "CBWC + RMSNorm is exactly LayerNorm in training and in evaluation.";
@@ -115,12 +112,15 @@ void add_notes(const Config& config, const TrainingData& data, Comparison& compa
 }
 
 nlohmann::json paired_json(const Config& config, const std::vector<Group>& groups) {
+  const MetricInfo& info = metric_info(metric_of(config));
   nlohmann::json out = nlohmann::json::array();
   for (const Group& a : groups)
     for (const Group& b : groups) {
       if (b.arm != config.compare.baseline || a.arm == b.arm || a.variant != b.variant) continue;
       const PairedDifference d =
           paired_difference(a.values(val_loss, false), b.values(val_loss, false));
+      const PairedDifference m =
+          paired_difference(a.values(metric_value, false), b.values(metric_value, false));
       out.push_back({{"arm", a.arm},
                      {"against", b.arm},
                      {"variant", a.variant},
@@ -128,20 +128,34 @@ nlohmann::json paired_json(const Config& config, const std::vector<Group>& group
                      {"n", d.difference.n},
                      {"mean_difference", json_number(d.difference.mean)},
                      {"ci95", json_number(d.difference.ci95)},
-                     {"supported", d.supported}});
+                     {"supported", d.supported},
+                     {"metric_mean_difference", json_number(m.difference.mean)},
+                     {"metric_ci95", json_number(m.difference.ci95)},
+                     {"metric_verdict", verdict_of(m, info.higher_is_better)}});
     }
   return out;
 }
 
-std::string paired_line(const nlohmann::json& p) {
+std::string paired_line(const nlohmann::json& p, const MetricInfo& info) {
   const std::string label = p.at("label");
   const double ci = number_from_json(p.at("ci95"));
+  std::string metric;
+  if (!follows_loss(info.name)) {
+    MeanInterval d;
+    d.n = p.at("n");
+    d.mean = number_from_json(p.at("metric_mean_difference")) * info.scale;
+    d.ci95 = number_from_json(p.at("metric_ci95")) * info.scale;
+    metric = fmt::format("; {} {}{}: {}", info.label, format_difference(d, info.digits),
+                         info.unit.empty() ? "" : " " + info.unit,
+                         p.at("metric_verdict").get<std::string>());
+  }
   return fmt::format(
-      "{}{} - {}: {:+.4f} ({}) val loss over {} paired seeds: {}\n",
+      "{}{} - {}: {:+.4f} ({}) val loss over {} paired seeds: {}{}\n",
       label.empty() ? "" : label + ": ", p.at("arm").get<std::string>(),
       p.at("against").get<std::string>(), number_from_json(p.at("mean_difference")),
       std::isnan(ci) ? std::string("no interval from one seed") : fmt::format("± {:.4f}", ci),
-      p.at("n").get<int64_t>(), p.at("supported").get<bool>() ? "a difference" : "within noise");
+      p.at("n").get<int64_t>(), p.at("supported").get<bool>() ? "a difference" : "within noise",
+      metric);
 }
 
 }  // namespace
@@ -159,6 +173,8 @@ Comparison run_comparison(const Config& config, const std::string& dir, bool qui
       }
   }
   add_notes(config, data, comparison);
+  if (config.compare.sweep.empty())
+    comparison.exactness = exactness_json(norm_exactness(config, data.shape));
   nlohmann::json result = result_object("compare", config, comparison_json(config, comparison));
   result["notes"] = comparison.notes;
   write_json(dir + "/result.json", result);
@@ -189,13 +205,14 @@ nlohmann::json comparison_json(const Config& config, const Comparison& compariso
   return {{"arms", arms},
           {"summary", summary},
           {"paired", paired_json(config, groups)},
+          {"exactness", comparison.exactness},
           {"notes", comparison.notes}};
 }
 
 std::string comparison_table(const Config& config, const Comparison& comparison) {
-  std::string out =
-      fmt::format("{:<44} {:>2} {:>18} {:>18} {:>10} {:>10} {:>9}\n", "arm", "n", "val loss",
-                  metric_of(comparison), "step ms", "targets/s", "peak MB");
+  const MetricInfo& info = metric_info(metric_of(config));
+  std::string out = fmt::format("{:<44} {:>2} {:>18} {:>18} {:>10} {:>10} {:>9}\n", "arm", "n",
+                                "val loss", info.label, "step ms", "targets/s", "peak MB");
   const std::vector<Group> groups = group(config, comparison);
   for (const Group& g : groups) {
     const auto middle = [&](double RunOutcome::*field) {
@@ -204,7 +221,8 @@ std::string comparison_table(const Config& config, const Comparison& comparison)
     const MeanInterval loss = g.interval(val_loss);
     out += fmt::format("{:<44} {:>2} {:>18} {:>18} {:>10.1f} {:>10.0f} {:>9.0f}\n",
                        g.label.empty() ? g.arm : g.arm + " " + g.label, loss.n,
-                       format_interval(loss, 4), format_interval(g.interval(metric_value), 3),
+                       format_interval(loss, 4),
+                       format_interval(scaled(g.interval(metric_value), info.scale), info.digits),
                        middle(&RunOutcome::step_ms_median), middle(&RunOutcome::tokens_per_s),
                        middle(&RunOutcome::peak_mb));
     for (const CompareRun* run : g.runs)
@@ -212,7 +230,7 @@ std::string comparison_table(const Config& config, const Comparison& comparison)
         out += fmt::format("    seed {}: diverged at step {}\n", run->outcome.seed,
                            run->outcome.diverged_at);
   }
-  for (const auto& p : paired_json(config, groups)) out += paired_line(p);
+  for (const auto& p : paired_json(config, groups)) out += paired_line(p, info);
   for (const std::string& note : comparison.notes) out += note + "\n";
   return out;
 }

@@ -18,6 +18,7 @@ struct CompareRun {
 struct Comparison {
   std::vector<CompareRun> runs;
   std::vector<std::string> notes;  // sentences for people: exactness, divergence
+  nlohmann::json exactness = nlohmann::json::array();  // norm by norm; empty for a sweep
   bool diverged = false;
 };
 

@@ -42,7 +42,8 @@ struct EquivPlan {
   int64_t steps = 100;
   std::vector<Batch> batches;  // used in turn; the first also for outputs and gradients
   uint64_t dropout_seed = 0;
-  Checkpoint* dump = nullptr;  // receives inputs, weights, outputs and gradients of both
+  std::vector<InexactPair> breaks = {};  // inexact_pairs() of the config
+  Checkpoint* dump = nullptr;            // receives inputs, weights, outputs and gradients of both
 };
 
 // Fills the measured fields. Trains the models on the way. `config` gives the optimiser; the

@@ -1,8 +1,69 @@
 #include "experiments/model_build.h"
 
+#include <cmath>
+
+#include "layers/bert.h"
+#include "layers/encoder_decoder.h"
 #include "layers/gpt.h"
 
 namespace cbwc {
+namespace {
+
+int64_t or_else(int64_t value, int64_t otherwise) { return value > 0 ? value : otherwise; }
+
+// What every family's config has.
+template <class Target>
+void copy_common(const Config::Model& m, Target& c) {
+  c.norm = parse_norm(m.norm);
+  c.norm_eps = m.norm_eps;
+  c.norm_bias = m.norm_bias;
+  c.dropout = m.dropout;
+  c.attention_dropout = m.attention_dropout;
+  c.dropout_placement = parse_dropout_placement(m.dropout_placement);
+  c.dtype = parse_dtype(m.dtype);
+  c.init_std = m.init_std;
+}
+
+Gelu gelu_of(const Config::Model& m) { return m.gelu == "erf" ? Gelu::erf : Gelu::tanh; }
+
+int64_t hidden_of(const Config::Model& m) {
+  const double hidden = m.mlp_ratio * static_cast<double>(m.dim);
+  CBWC_CHECK(hidden >= 1 && hidden == std::floor(hidden), "model.mlp_ratio ", m.mlp_ratio,
+             " times model.dim ", m.dim, " is ", hidden, ", expected a whole number");
+  return static_cast<int64_t>(hidden);
+}
+
+void copy_text(const Config::Model& m, const DataShape& shape, TextConfig& c) {
+  copy_common(m, c);
+  c.vocab = or_else(m.vocab, shape.vocab);
+  c.layers = m.layers;
+  c.dim = m.dim;
+  c.heads = m.heads;
+  c.context = m.context;
+  c.hidden = hidden_of(m);
+}
+
+BertConfig bert_config(const Config::Model& m, const DataShape& shape) {
+  BertConfig c;
+  copy_text(m, shape, c);
+  c.task = parse_bert_task(m.task);
+  c.classes = or_else(m.classes, shape.classes);
+  c.gelu = gelu_of(m);
+  return c;
+}
+
+EncoderDecoderConfig encoder_decoder_config(const Config::Model& m, const DataShape& shape) {
+  EncoderDecoderConfig c;
+  copy_text(m, shape, c);
+  c.target_vocab = shape.target_vocab;
+  c.decoder_layers = m.decoder_layers;
+  c.placement = parse_placement(m.placement);
+  c.activation = m.gelu == "erf" ? Activation::gelu_erf : Activation::gelu_tanh;
+  c.tied_head = m.tied_head;
+  return c;
+}
+
+}  // namespace
 
 nlohmann::json shape_json(const DataShape& s) {
   return {{"vocab", s.vocab},
@@ -31,29 +92,27 @@ GptConfig gpt_config(const Config& config, int64_t data_vocab) {
   const Config::Model& m = config.model;
   CBWC_CHECK(m.family == "gpt", "model.family is ", m.family, ", expected gpt");
   GptConfig g;
-  g.vocab = m.vocab > 0 ? m.vocab : data_vocab;
+  copy_common(m, g);
+  g.vocab = or_else(m.vocab, data_vocab);
   g.layers = m.layers;
   g.dim = m.dim;
   g.heads = m.heads;
   g.context = m.context;
-  g.norm = parse_norm(m.norm);
-  g.norm_eps = m.norm_eps;
-  g.norm_bias = m.norm_bias;
   g.placement = parse_placement(m.placement);
   g.qk_norm = parse_qk_norm(m.qk_norm);
   g.tied_head = m.tied_head;
   g.folded_tie = parse_folded_tie(m.folded_tie);
-  g.dropout = m.dropout;
-  g.attention_dropout = m.attention_dropout;
-  g.dropout_placement = parse_dropout_placement(m.dropout_placement);
-  g.gelu = m.gelu == "erf" ? Gelu::erf : Gelu::tanh;
-  g.dtype = parse_dtype(m.dtype);
-  g.init_std = m.init_std;
+  g.gelu = gelu_of(m);
   return g;
 }
 
 std::unique_ptr<Model> build_model(const Config& config, const DataShape& shape, uint64_t seed) {
-  return std::make_unique<Gpt>(gpt_config(config, shape.vocab), seed);
+  const Config::Model& m = config.model;
+  if (m.family == "gpt") return std::make_unique<Gpt>(gpt_config(config, shape.vocab), seed);
+  if (m.family == "bert") return std::make_unique<Bert>(bert_config(m, shape), seed);
+  if (m.family == "encoder_decoder")
+    return std::make_unique<EncoderDecoder>(encoder_decoder_config(m, shape), seed);
+  throw Error("model.family " + m.family + " is not known");
 }
 
 Gpt& as_gpt(Model& model, const char* who) {

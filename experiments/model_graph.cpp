@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <set>
 
 #include "autograd/analysis/detector.h"
 #include "experiments/model_setup.h"
@@ -125,13 +126,36 @@ LoadedModel load_model(const std::string& model, const std::vector<std::string>&
   return loaded;
 }
 
-std::vector<InexactPair> inexact_pairs(Model& layernorm, const Config& config) {
-  if (const auto* gpt = dynamic_cast<const Gpt*>(&layernorm)) return gpt->inexact_pairs();
-  // Placement `centred` centres again after its dropout, so that dropout breaks nothing.
-  const bool training = config.model.dropout_placement != "centred";
+std::vector<NormExactness> norm_exactness(const Config& config, const DataShape& shape) {
+  const auto detected = [&](const char* arm) {
+    Config c = config;
+    c.model.norm = arm;
+    // Placement `centred` centres again after its dropout, so that dropout breaks nothing.
+    const bool training = c.model.dropout_placement != "centred";
+    return detect(record_graph(*build_model(c, shape, 1), training)).norms;
+  };
+  std::set<std::string> left_alone;  // the arm's LayerNorms: of queries and keys
+  for (const DetectedNorm& norm : detected("cbwc_rmsnorm")) left_alone.insert(norm.name);
+  std::vector<NormExactness> norms;
+  for (const DetectedNorm& n : detected("layernorm"))
+    if (left_alone.count(n.name) == 0)
+      norms.push_back({n.name, n.verdict == Verdict::foldable, n.blocking, n.reason});
+  return norms;
+}
+
+nlohmann::json exactness_json(const std::vector<NormExactness>& norms) {
+  nlohmann::json out = nlohmann::json::array();
+  for (const NormExactness& n : norms)
+    out.push_back(
+        {{"norm", n.norm}, {"exact", n.exact}, {"blocking", n.blocking}, {"reason", n.reason}});
+  return out;
+}
+
+std::vector<InexactPair> inexact_pairs(const Config& config, const DataShape& shape) {
+  if (config.model.family == "gpt") return Gpt(gpt_config(config, shape.vocab), 1).inexact_pairs();
   std::vector<InexactPair> pairs;
-  for (const DetectedNorm& norm : detect(record_graph(layernorm, training)).norms)
-    if (norm.verdict != Verdict::foldable) pairs.push_back({norm.blocking, norm.name, norm.reason});
+  for (const NormExactness& n : norm_exactness(config, shape))
+    if (!n.exact) pairs.push_back({n.blocking, n.norm, n.reason});
   return pairs;
 }
 

@@ -33,9 +33,16 @@ LoadedModel load_model(const std::string& model, const std::vector<std::string>&
 // A model to load weights into: all of them zero but the gains.
 std::unique_ptr<Model> empty_model(const Config& config, const DataShape& shape, DType dtype);
 
-// Where cbwc_rmsnorm differs from this layernorm model in training with the config's dropout; empty
-// when it is exact.
-std::vector<InexactPair> inexact_pairs(Model& layernorm, const Config& config);
+// Norm by norm: is cbwc_rmsnorm's norm the same function as the layernorm arm's, in training with
+// the config's dropout? From the detector. Norms that the arm leaves alone are not listed.
+struct NormExactness {
+  std::string norm;
+  bool exact = false;
+  std::string blocking, reason;  // the module that breaks it, and how; reason also when exact
+};
+std::vector<NormExactness> norm_exactness(const Config& config, const DataShape& shape);
+nlohmann::json exactness_json(const std::vector<NormExactness>& norms);
+std::vector<InexactPair> inexact_pairs(const Config& config, const DataShape& shape);
 
 // The tensors of a checkpoint below a prefix ("model/"), by the rest of their names.
 NamedTensors tensors_below(const Checkpoint& checkpoint, const std::string& prefix);

@@ -17,13 +17,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-MeanInterval scaled(MeanInterval value, double scale) {
-  value.mean *= scale;
-  value.sd *= scale;
-  value.ci95 *= scale;
-  return value;
-}
-
 MeanInterval interval_of(const ReportArm& arm, const MetricInfo& info) {
   std::vector<double> values;
   for (const double v : arm.values("metrics." + info.name))

@@ -76,6 +76,13 @@ MeanInterval mean_interval(const std::vector<double>& values) {
   return out;
 }
 
+MeanInterval scaled(MeanInterval value, double scale) {
+  value.mean *= scale;
+  value.sd *= scale;
+  value.ci95 *= scale;
+  return value;
+}
+
 PairedDifference paired_difference(const std::vector<double>& a, const std::vector<double>& b) {
   CBWC_CHECK(a.size() == b.size(), "paired_difference: ", a.size(), " values against ", b.size());
   std::vector<double> differences;

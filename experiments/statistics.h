@@ -13,6 +13,7 @@ struct MeanInterval {
   double sd = 0, ci95 = 0;  // with n - 1; ci95 is the half-width; both nan when n < 2
 };
 MeanInterval mean_interval(const std::vector<double>& values);
+MeanInterval scaled(MeanInterval interval, double factor);
 
 // a[i] - b[i], pairs where both are finite. supported: the interval does not contain 0.
 struct PairedDifference {

@@ -9,6 +9,7 @@
 #include "core/parallel.h"
 #include "experiments/initial_weights.h"
 #include "experiments/json_output.h"
+#include "experiments/metrics.h"
 #include "experiments/notice_log.h"
 #include "experiments/progress.h"
 #include "experiments/report.h"
@@ -25,7 +26,7 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 struct Tally {
   double best = std::numeric_limits<double>::infinity();  // of run.early_stop_metric
   double best_val = std::numeric_limits<double>::infinity(), val = kNan;
-  std::string metric = "perplexity";
+  std::string metric;
   nlohmann::json metrics = nlohmann::json::object();  // of the last evaluation
   int64_t evaluations_without_gain = 0, tokens = 0;
 
@@ -80,6 +81,8 @@ class RunLoop {
     outcome.steps = trainer_.steps();
     outcome.skipped = trainer_.skipped();
     outcome.notices = notices_.to_json();
+    if (trainer_.skipped_images() > 0)
+      outcome.notices["skipped_images"] = trainer_.skipped_images();
     outcome.val_loss = outcome.diverged_at < 0 ? tally_.val : kNan;
     outcome.metric = tally_.metric;
     outcome.metrics = tally_.metrics;
@@ -124,16 +127,18 @@ class RunLoop {
     write_statistics(step, norms, attention, statistics, r);
     ProgressLine line{
         step, r.loss, r.lr, 1000.0 * static_cast<double>(r.tokens) / std::max(r.step_ms, 1e-6), {}};
-    if (evaluate)
-      line.note = fmt::format("val {:.4f}, {} {:.4f}", val, tally_.metric, metric_value());
+    if (evaluate) line.note = fmt::format("val {:.4f}{}", val, metric_note());
     progress_.update(line);
     if (run_.checkpoint_every > 0 && step % run_.checkpoint_every == 0 && step < run_.steps)
       checkpoint();
   }
 
-  double metric_value() const {
-    const auto found = tally_.metrics.find(tally_.metric);
-    return found == tally_.metrics.end() ? kNan : number_from_json(*found);
+  double metric_value() const { return Evaluation{0, 0, tally_.metric, tally_.metrics}.value(); }
+
+  std::string metric_note() const {
+    if (std::isnan(metric_value()) || follows_loss(tally_.metric)) return "";
+    const MetricInfo& info = metric_info(tally_.metric);
+    return fmt::format(", {} {}{}", info.label, format_metric(info, metric_value()), info.unit);
   }
 
   double evaluate_now(RunOutcome& outcome, const StepResult& r) {
@@ -166,7 +171,7 @@ class RunLoop {
     metrics_.row({std::to_string(r.step), std::to_string(tally_.tokens), csv_number(r.loss),
                   std::isnan(val) ? "" : csv_number(val), csv_number(r.lr), csv_number(r.grad_norm),
                   csv_number(ms), csv_number(rate),
-                  std::isnan(val) ? "" : csv_number(metric_value())});
+                  std::isnan(val) || std::isnan(metric_value()) ? "" : csv_number(metric_value())});
     timed_ms_ = 0;
     timed_tokens_ = timed_steps_ = 0;
   }

@@ -2,9 +2,11 @@
 
 #include <chrono>
 #include <cmath>
+#include <limits>
 #include <map>
 
 #include "experiments/json_output.h"
+#include "experiments/metrics.h"
 #include "experiments/model_graph.h"
 #include "experiments/nonfinite.h"
 
@@ -21,6 +23,23 @@ void put(Checkpoint& checkpoint, const std::string& prefix, const NamedTensors& 
 }
 
 }  // namespace
+
+std::string metric_of(const Config& config) {
+  switch (task_of(config)) {
+    case Task::classification:
+      return "accuracy";
+    case Task::translation:
+      return config.run.bleu_samples > 0 ? "bleu" : "perplexity";
+    default:
+      return "perplexity";
+  }
+}
+
+double Evaluation::value() const {
+  const auto found = metrics.find(metric);
+  return found == metrics.end() ? std::numeric_limits<double>::quiet_NaN()
+                                : number_from_json(*found);
+}
 
 void TokenWindow::add(Tape& tape, const CrossEntropyResult& result) {
   loss_sum_ += result.loss_sum.value().item();
@@ -69,7 +88,7 @@ StepResult Trainer::step(const StepRequest& request) {
     window.push_back(batches_->next());
     Tape tape;
     if (observer_) tape.set_observer(observer_);
-    Context context{true, &rng_, a == 0 ? request.statistics : nullptr};
+    Context context{true, &rng_, a == 0 ? request.statistics : nullptr, config_.model.checkpoint};
     auto begin = Clock::now();
     CrossEntropyResult result;
     {
@@ -123,7 +142,9 @@ void Trainer::update(double lr, double scale) {
 }
 
 Evaluation Trainer::evaluate(const DataSplit& split, int64_t max_batches) {
+  const Task task = task_of(config_);
   const auto batches = split.pass(config_.data.batch, max_batches);
+  std::optional<ClassificationCounts> counts;
   Evaluation e;
   double sum = 0;
   while (std::optional<Batch> batch = batches->next()) {
@@ -131,11 +152,16 @@ Evaluation Trainer::evaluate(const DataSplit& split, int64_t max_batches) {
     const CrossEntropyResult result = Model::loss_of(logits, targets_of(*batch));
     sum += result.loss_sum.value().item();
     e.targets += result.count;
+    if (task != Task::classification) continue;
+    if (!counts) counts.emplace(logits.size(-1));
+    counts->add(logits.value(), batch->targets);
   }
   e.loss = e.targets > 0 ? sum / static_cast<double>(e.targets) : 0.0;
-  e.metric = "perplexity";
-  e.value = std::exp(e.loss);
-  e.metrics = {{e.metric, json_number(e.value)}};
+  e.metric = metric_of(config_);
+  if (counts)
+    for (const auto& [name, value] : counts->values()) e.metrics[name] = json_number(value);
+  else
+    e.metrics["perplexity"] = json_number(perplexity_of(e.loss));
   return e;
 }
 

@@ -54,12 +54,13 @@ struct StepResult {
 
 // What a model is worth on a split.
 struct Evaluation {
-  double loss = 0;      // mean over targets
-  int64_t targets = 0;  // that were not ignored
-  std::string metric;   // the task's: perplexity, accuracy
-  double value = 0;
-  nlohmann::json metrics;  // {name: value}, all there are
+  double loss = 0;                                    // mean over targets
+  int64_t targets = 0;                                // that were not ignored
+  std::string metric;                                 // metric_of() the config
+  nlohmann::json metrics = nlohmann::json::object();  // {name: value}, as in metrics.h
+  double value() const;  // of `metric`; nan where this evaluation has not got it (bleu)
 };
+std::string metric_of(const Config& config);
 
 class Trainer {
  public:
@@ -81,6 +82,7 @@ class Trainer {
   FlatParameters& parameters() { return flat_; }
   int64_t steps() const { return step_; }
   int64_t skipped() const { return skipped_; }
+  int64_t skipped_images() const { return data_.skipped ? data_.skipped() : 0; }
   double epoch() const { return batches_->epoch(); }
   void set_observer(TapeObserver observer) { observer_ = std::move(observer); }
 

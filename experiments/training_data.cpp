@@ -2,9 +2,24 @@
 
 #include "core/rng.h"
 #include "data/batches.h"
+#include "data/image_samples.h"
+#include "experiments/random_samples.h"
 
 namespace cbwc {
 namespace {
+
+// A data set that trains this config, for a message.
+const char* data_set_for(const Config& config) {
+  if (reads_images(config)) return "fashion_mnist";
+  switch (task_of(config)) {
+    case Task::language_model:
+      return "wordnet_lm";
+    case Task::translation:
+      return "web_sparv";
+    default:
+      return "wordnet_classes";
+  }
+}
 
 TrainingData open_tokens(const Config& config, const std::string& eval_split) {
   const TokenFile file = TokenFile::open(config.data.file, {config.data.file_locking});
@@ -18,6 +33,37 @@ TrainingData open_tokens(const Config& config, const std::string& eval_split) {
   data.checksum = file.checksum();
   data.tokenizer = file.tokenizer();
   data.note = "tokens of " + config.data.file + " (" + file.description() + ")";
+  return data;
+}
+
+ImageOptions image_options(const Config& config) {
+  const Config::Augment& a = config.augment;
+  ImageOptions options;
+  options.size = config.model.image;
+  options.augment = {a.pad_crop, a.crop_scale,     a.jitter, a.erase,   a.mixup,
+                     a.cutmix,   a.rand_magnitude, a.flip,   a.rand_ops};
+  options.bad_images = parse_bad_images(config.data.bad_images);
+  return options;
+}
+
+TrainingData open_images(const Config& config, const std::string& eval_split) {
+  const ImageFile file = ImageFile::open(config.data.file, config.data.file_locking);
+  const auto samples = [&](const std::string& split) {
+    return std::make_shared<ImageSamples>(file, split, image_options(config));
+  };
+  TrainingData data;
+  const auto train = samples(config.data.train_split);
+  data.train = split_of(train);
+  std::shared_ptr<const ImageSamples> eval;
+  if (!eval_split.empty()) {
+    eval = samples(eval_split);
+    data.eval = split_of(eval);
+  }
+  data.shape.classes = file.classes();
+  data.shape.channels = file.info().channels;
+  data.checksum = file.checksum();
+  data.note = "images of " + config.data.file + " (" + file.info().description + ")";
+  data.skipped = [train, eval] { return train->skipped() + (eval ? eval->skipped() : 0); };
   return data;
 }
 
@@ -40,19 +86,33 @@ TrainingData random_tokens(const Config& config, int64_t samples, uint64_t seed,
 }  // namespace
 
 TrainingData open_data(const Config& config, const std::string& eval_split) {
-  CBWC_CHECK(
-      !config.data.file.empty(),
-      "data.file is not set: make one with `cbwc data wordnet_lm --out FILE.h5` and pass --set "
-      "data.file=FILE.h5");
-  TrainingData data = open_tokens(config, eval_split);
-  CBWC_CHECK(config.model.vocab == 0 || config.model.vocab >= data.shape.vocab, "model.vocab is ",
-             config.model.vocab, ", but ", config.data.file, " has token ids up to ",
-             data.shape.vocab - 1);
+  CBWC_CHECK(!config.data.file.empty(), "data.file is not set: make one with `cbwc data ",
+             data_set_for(config), " --out FILE.h5` and pass --set data.file=FILE.h5");
+  TrainingData data =
+      reads_images(config) ? open_images(config, eval_split) : open_tokens(config, eval_split);
+  const auto enough = [&](int64_t set, int64_t needed, const char* key, const char* what) {
+    CBWC_CHECK(set == 0 || set >= needed, key, " is ", set, ", but ", config.data.file, " has ",
+               what, " up to ", needed - 1);
+  };
+  enough(config.model.vocab, data.shape.vocab, "model.vocab", "token ids");
+  enough(config.model.classes, data.shape.classes, "model.classes", "classes");
   return data;
 }
 
 TrainingData random_data(const Config& config, int64_t samples, uint64_t seed, int64_t window) {
-  return random_tokens(config, samples, seed, window > 0 ? window : config.model.context);
+  if (window <= 0) window = config.model.context;
+  if (task_of(config) == Task::language_model) return random_tokens(config, samples, seed, window);
+  TrainingData data;
+  const int64_t vocab =
+      config.model.vocab > 0 ? config.model.vocab : Tokenizer::bytes().vocab_size();
+  data.shape = {vocab, vocab, config.model.classes > 0 ? config.model.classes : 10, 3};
+  data.train = split_of(std::make_shared<RandomSamples>(config, data.shape, samples, window, seed));
+  data.eval = data.train;
+  data.checksum = "random";
+  data.note = reads_images(config)
+                  ? std::string("seeded noise, not images")
+                  : fmt::format("seeded random tokens (vocabulary {}), not text", vocab);
+  return data;
 }
 
 }  // namespace cbwc

@@ -1,5 +1,6 @@
 // The data of a run: two splits and what a model has to know of them, from a file or at random.
 #pragma once
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,6 +19,7 @@ struct TrainingData {
   std::optional<Tokenizer> tokenizer = {};         // none for images and random data
   std::optional<Tokenizer> target_tokenizer = {};  // of a translation
   std::string note = {};                           // one sentence: where it comes from
+  std::function<int64_t()> skipped = {};  // images left out so far (data.bad_images = "skip")
 };
 
 // Error for a missing or damaged file, one of another task, or ids beyond model.vocab. The eval

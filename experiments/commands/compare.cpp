@@ -8,6 +8,7 @@
 #include "experiments/command.h"
 #include "experiments/json_output.h"
 #include "experiments/model_setup.h"
+#include "experiments/overview.h"
 #include "experiments/report.h"
 
 namespace cbwc {
@@ -41,6 +42,13 @@ int run(const Options& options, const CommandContext& context) {
     if (comparison.diverged) exit_code = 1;
   }
   const bool one = studies.size() == 1;
+  if (!one) {
+    std::vector<std::string> dirs;
+    for (const auto& [dir, config] : studies) dirs.push_back(dir);
+    const std::string out = options.out.empty() ? "runs/overview" : options.out;
+    for (const std::string& file : write_overview(dirs, out)) fmt::print("{}\n", file);
+    fmt::print("\n{}", overview_text(read_overview(dirs)));
+  }
   write_command_json(context, "compare", config_json(studies[0].second),
                      one ? all[0] : nlohmann::json{{"comparisons", all}});
   return exit_code;

@@ -46,7 +46,7 @@ int run_eval(const EvalOptions& options, const CommandContext& context) {
                       {"targets", e.targets},
                       {"loss", json_number(e.loss)},
                       {"metric", e.metric},
-                      {"metric_value", json_number(e.value)},
+                      {"metric_value", json_number(e.value())},
                       {"metrics", e.metrics}});
   return std::isfinite(e.loss) ? 0 : 1;
 }
