@@ -264,10 +264,27 @@ std::string where_of(const Config& config, std::initializer_list<const char*> ke
   return "";
 }
 
+void check_heads(const Config& config) {
+  const auto& m = config.model;
+  if (m.family != "swin") {
+    CBWC_CHECK(m.dim % m.heads == 0, where_of(config, {"model.heads", "model.dim"}), "model.dim (",
+               m.dim, ") must be a multiple of model.heads (", m.heads, ")");
+    return;
+  }
+  CBWC_CHECK(m.depths.size() == m.stage_heads.size(),
+             where_of(config, {"model.stage_heads", "model.depths"}), "model.depths has ",
+             m.depths.size(), " stages, model.stage_heads ", m.stage_heads.size());
+  int64_t dim = m.dim;
+  for (const int64_t heads : m.stage_heads) {
+    CBWC_CHECK(dim % heads == 0, where_of(config, {"model.stage_heads", "model.dim"}),
+               "the width of a stage (", dim, ") must be a multiple of its model.stage_heads (",
+               heads, ")");
+    dim *= 2;
+  }
+}
+
 void check_together(const Config& config) {
-  const auto& model = config.model;
-  CBWC_CHECK(model.dim % model.heads == 0, where_of(config, {"model.heads", "model.dim"}),
-             "model.dim (", model.dim, ") must be a multiple of model.heads (", model.heads, ")");
+  check_heads(config);
   CBWC_CHECK(config.optim.warmup <= config.run.steps,
              where_of(config, {"run.steps", "optim.warmup"}), "optim.warmup (", config.optim.warmup,
              ") must be at most run.steps (", config.run.steps, ")");

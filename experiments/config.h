@@ -18,7 +18,7 @@ struct Config {
     std::string name;
     int64_t steps = 300;
     std::vector<int64_t> seeds = {1, 2, 3};
-    std::string out, init;
+    std::string out, init, pretrain;
     int64_t log_every = 10, eval_every = 100, eval_batches = 20;
     int64_t checkpoint_every = 0, keep_checkpoints = 2;
     std::string early_stop_metric = "none";
@@ -55,6 +55,7 @@ struct Config {
     int64_t workers = 1, by_length = 16;
     std::string bad_images = "error";
     double mask_probability = 0.15;
+    std::string build;
   } data;
   struct Augment {
     int64_t pad_crop = 0;

@@ -21,6 +21,7 @@ std::vector<ConfigKey> run_keys() {
     {s, "seeds", CBWC_FIELD(run.seeds), "", "one run each: initial numbers, data order and dropout follow from the seed (train uses the first)", 0, kMaxInt, {}, false, "seed"},
     {s, "out", CBWC_FIELD(run.out), "path", "run directory; --out replaces it; empty: runs/NAME", 0, 0, {}, false, "output_dir"},
     {s, "init", CBWC_FIELD(run.init), "path", "start from the weights of this run or folded model, with fresh optimiser moments; --init replaces it; empty: fresh weights", 0, 0, {}, false, "init_from"},
+    {s, "pretrain", CBWC_FIELD(run.pretrain), "config", "train this config first, in the same arm and with the same seed (in RUN_pretrain), and start from its weights; empty: none", 0, 0, {}, false, ""},
     {s, "log_every", CBWC_FIELD(run.log_every), "steps", "a row of metrics.csv every so many steps", 1, kMaxInt, {}, false, "log_interval"},
     {s, "eval_every", CBWC_FIELD(run.eval_every), "steps", "validation every so many steps and at the end; 0: only at the end", 0, kMaxInt, {}, false, "eval_interval"},
     {s, "eval_batches", CBWC_FIELD(run.eval_batches), "batches", "batches of the evaluation split used; 0: all of it", 0, kMaxInt, {}, false, "eval_iters"},
@@ -78,8 +79,9 @@ std::vector<ConfigKey> model_keys() {
 std::vector<ConfigKey> data_keys() {
   const std::string s = "data";
   return {
-    {s, "file", CBWC_FIELD(data.file), "path", "token file made by `cbwc data`; relative to the current directory; read into memory as a whole, so there is no chunk cache to size", 0, 0, {}, false, "path"},
-    {s, "batch", CBWC_FIELD(data.batch), "samples", "samples of model.context tokens in a batch", 1, 1e6, {}, false, "batch_size"},
+    {s, "file", CBWC_FIELD(data.file), "path", "file made by `cbwc data`; relative to the current directory; read into memory as a whole (encoded images: when they are wanted), so there is no chunk cache to size", 0, 0, {}, false, "path"},
+    {s, "build", CBWC_FIELD(data.build), "", "what `cbwc data` is asked for when data.file is missing, without --out: \"fashion_mnist\"; empty: a missing file is an error", 0, 0, {}, false, ""},
+    {s, "batch", CBWC_FIELD(data.batch), "samples", "samples in a batch: images, sentences, or windows of model.context tokens", 1, 1e6, {}, false, "batch_size"},
     {s, "train_split", CBWC_FIELD(data.train_split), "", "split to train on", 0, 0, {"train", "val", "test"}, false, "train"},
     {s, "eval_split", CBWC_FIELD(data.eval_split), "", "split to evaluate on", 0, 0, {"train", "val", "test"}, false, "split"},
     {s, "prefetch", CBWC_FIELD(data.prefetch), "batches", "batches made ahead on another thread; 0: none", 0, 1024, {}, false, "num_workers"},

@@ -1,5 +1,7 @@
 #include "experiments/initial_weights.h"
 
+#include <fmt/format.h>
+
 #include "experiments/json_output.h"
 #include "experiments/model_graph.h"
 
@@ -8,9 +10,10 @@ namespace {
 
 // Keys that change the function though every parameter keeps its shape, or a clearer message than
 // the first parameter that does not fit.
-constexpr const char* kArchitecture[] = {"family",  "layers",   "dim",       "heads",
-                                         "context", "norm_eps", "norm_bias", "placement",
-                                         "qk_norm", "gelu",     "tied_head"};
+constexpr const char* kArchitecture[] = {
+    "family",    "layers",  "dim",   "heads",     "context",   "norm_eps",       "norm_bias",
+    "placement", "qk_norm", "gelu",  "tied_head", "mlp_ratio", "decoder_layers", "rotary",
+    "pool",      "image",   "patch", "window",    "depths",    "stage_heads",    "patch_norm"};
 
 // Arms that compute with centred weights: a mean in what they store does not matter.
 bool ignores_means(const std::string& norm) {
@@ -52,6 +55,21 @@ void absorb_tie(NamedTensors& values, const Config& config, const LoadedModel& s
   }
 }
 
+// A BERT for another task has another head: its own stays as it was drawn.
+void keep_new_head(NamedTensors& values, const Model& model, const Config& config,
+                   const LoadedModel& source, std::vector<std::string>& notes) {
+  if (config.model.family != "bert" || config.model.task == source.config.model.task) return;
+  const NamedTensors fresh = model.state();
+  std::vector<std::string> dropped, kept;
+  for (const auto& [name, value] : values)
+    if (fresh.count(name) == 0) dropped.push_back(name);
+  for (const auto& [name, value] : fresh)
+    if (values.try_emplace(name, value).second) kept.push_back(name);
+  for (const std::string& name : dropped) values.erase(name);
+  notes.push_back(fmt::format("the head is new ({}); not used: {}", fmt::join(kept, ", "),
+                              fmt::join(dropped, ", ")));
+}
+
 }  // namespace
 
 std::vector<std::string> load_initial_weights(Model& model, const Config& config,
@@ -67,7 +85,9 @@ std::vector<std::string> load_initial_weights(Model& model, const Config& config
              "run.init: model.folded_tie is ", there.folded_tie, " in ", source, ", ",
              here.folded_tie, " in this run; only layernorm and cbwc_rmsnorm go on without it");
   NamedTensors values = from.model->state();
+  std::vector<std::string> notes = {"starting from " + from.checkpoint_path};
   absorb_tie(values, config, from);
+  keep_new_head(values, model, config, from, notes);
   for (auto& [name, value] : values) value = value.to(model.dtype());
   try {
     model.load_state(values);
@@ -75,7 +95,6 @@ std::vector<std::string> load_initial_weights(Model& model, const Config& config
     detail::fail("run.init: ", from.checkpoint_path, ": ", e.what());
   }
   model.project_parameters();
-  std::vector<std::string> notes = {"starting from " + from.checkpoint_path};
   const bool same = there.norm == here.norm ||
                     (ignores_means(here.norm) && ignores_means(there.norm)) ||
                     (folded && ignores_means(here.norm));

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "layers/bert.h"
+#include "layers/decoder.h"
 #include "layers/encoder_decoder.h"
 #include "layers/gpt.h"
 
@@ -50,6 +51,14 @@ BertConfig bert_config(const Config::Model& m, const DataShape& shape) {
   c.classes = or_else(m.classes, shape.classes);
   c.gelu = gelu_of(m);
   return c;
+}
+
+// The presets say positions, blocks, activation and head; placement and head are not for them.
+DecoderConfig decoder_config(const Config::Model& m, const DataShape& shape) {
+  TextConfig sizes;
+  copy_text(m, shape, sizes);
+  if (m.family == "opt") return opt_config(sizes);
+  return m.family == "phi" ? phi_config(sizes, m.rotary) : bloom_config(sizes);
 }
 
 EncoderDecoderConfig encoder_decoder_config(const Config::Model& m, const DataShape& shape) {
@@ -109,16 +118,12 @@ GptConfig gpt_config(const Config& config, int64_t data_vocab) {
 std::unique_ptr<Model> build_model(const Config& config, const DataShape& shape, uint64_t seed) {
   const Config::Model& m = config.model;
   if (m.family == "gpt") return std::make_unique<Gpt>(gpt_config(config, shape.vocab), seed);
+  if (m.family == "opt" || m.family == "phi" || m.family == "bloom")
+    return std::make_unique<Decoder>(decoder_config(m, shape), seed);
   if (m.family == "bert") return std::make_unique<Bert>(bert_config(m, shape), seed);
   if (m.family == "encoder_decoder")
     return std::make_unique<EncoderDecoder>(encoder_decoder_config(m, shape), seed);
   throw Error("model.family " + m.family + " is not known");
-}
-
-Gpt& as_gpt(Model& model, const char* who) {
-  auto* gpt = dynamic_cast<Gpt*>(&model);
-  CBWC_CHECK(gpt != nullptr, who, ": needs a model of family gpt, this is ", model.describe());
-  return *gpt;
 }
 
 ModelInput input_of(const Batch& b) {

@@ -11,7 +11,6 @@
 
 namespace cbwc {
 
-class Gpt;
 struct GptConfig;
 
 // What a model has to know of its data. Zeros where the data says nothing; the config's own
@@ -30,7 +29,6 @@ bool reads_images(const Config& config);
 // All arms of a seed get the same numbers. Error when sizes do not fit together.
 std::unique_ptr<Model> build_model(const Config& config, const DataShape& shape, uint64_t seed);
 GptConfig gpt_config(const Config& config, int64_t data_vocab);
-Gpt& as_gpt(Model& model, const char* who);  // Error naming who needs a GPT
 
 ModelInput input_of(const Batch& batch);
 ModelTargets targets_of(const Batch& batch);

@@ -10,6 +10,7 @@
 #include "experiments/initial_weights.h"
 #include "experiments/json_output.h"
 #include "experiments/metrics.h"
+#include "experiments/missing_data.h"
 #include "experiments/notice_log.h"
 #include "experiments/progress.h"
 #include "experiments/report.h"
@@ -77,7 +78,10 @@ class RunLoop {
       metrics_.row({std::to_string(error.step), std::to_string(tally_.tokens),
                     csv_number(error.loss), "", "", "nan", "", "", ""});
     }
-    if (outcome.diverged_at < 0) checkpoint();
+    if (outcome.diverged_at < 0) {
+      checkpoint();
+      trainer_.add_final_metrics(tally_.metrics, run_.bleu_samples);
+    }
     outcome.steps = trainer_.steps();
     outcome.skipped = trainer_.skipped();
     outcome.notices = notices_.to_json();
@@ -275,6 +279,33 @@ std::vector<std::pair<int64_t, double>> curve_from(const nlohmann::json& j) {
   return out;
 }
 
+// The run that run.pretrain asks for, trained now unless it is there: its directory.
+std::string pretrained(const RunRequest& request) {
+  RunRequest first;
+  first.config = load_config(request.config.run.pretrain);
+  Config& c = first.config;
+  c.model.norm = request.config.model.norm;
+  c.run.seeds = request.config.run.seeds;
+  c.run.out = "";
+  c.compare = Config::Compare{};
+  c.data.file = absolute_path(c.data.file);
+  make_missing_data(c);
+  first.dir = request.dir + "_pretrain";
+  first.resume = std::filesystem::exists(first.dir + "/config.toml");
+  first.quiet = request.quiet;
+  first.title = request.title + ", " + request.config.run.pretrain;
+  const RunOutcome outcome = train_run(first);
+  if (outcome.diverged_at >= 0) throw RunError(first.dir + ": " + outcome.message);
+  return first.dir;
+}
+
+void load_start(const RunRequest& request, const std::string& source, Trainer& trainer,
+                Progress& progress) {
+  if (source.empty()) return;
+  for (const std::string& note : load_initial_weights(trainer.model(), request.config, source))
+    progress.message(note);
+}
+
 }  // namespace
 
 RunOutcome train_run(const RunRequest& request) {
@@ -289,15 +320,16 @@ RunOutcome train_run(const RunRequest& request) {
                ": holds another run, nothing was changed; give another --out, or --resume ",
                request.dir);
   }
+  std::string start = config.run.init;
+  if (start.empty() && !config.run.pretrain.empty()) start = pretrained(request);
   reset_peak(Device::cpu);
   outcome.arm = config.model.norm;
   outcome.seed = config.run.seeds.at(0);
   Trainer trainer(config, outcome.seed, open_data(config));
   Progress progress(request.title, 0, config.run.steps, config.run.log_every, request.quiet);
-  if (!request.resume && !config.run.init.empty())
-    for (const std::string& note : load_initial_weights(trainer.model(), config, config.run.init))
-      progress.message(note);
+  if (!request.resume) load_start(request, start, trainer, progress);
   Opened opened = open_run(request, trainer, progress);
+  if (request.resume && opened.checkpoint.empty()) load_start(request, start, trainer, progress);
   std::error_code ignored;
   std::filesystem::remove(opened.dir.file("result.json"), ignored);  // it is being written anew
   RunLoop(request, trainer, opened.dir, progress, opened.tally, opened.checkpoint).run(outcome);

@@ -9,6 +9,7 @@
 #include "experiments/metrics.h"
 #include "experiments/model_graph.h"
 #include "experiments/nonfinite.h"
+#include "experiments/translation.h"
 
 namespace cbwc {
 namespace {
@@ -163,6 +164,11 @@ Evaluation Trainer::evaluate(const DataSplit& split, int64_t max_batches) {
   else
     e.metrics["perplexity"] = json_number(perplexity_of(e.loss));
   return e;
+}
+
+void Trainer::add_final_metrics(nlohmann::json& metrics, int64_t samples) {
+  if (metric_of(config_) == "bleu")
+    metrics["bleu"] = json_number(translation_bleu(*model_, data_, config_, samples).score);
 }
 
 Checkpoint Trainer::save(const nlohmann::json& extra) const {

@@ -71,6 +71,8 @@ class Trainer {
   StepResult step(const StepRequest& request = {});                  // throws NonFiniteError
   Evaluation evaluate(const DataSplit& split, int64_t max_batches);  // max_batches 0: all of it
   Evaluation evaluate() { return evaluate(*data_.eval, config_.run.eval_batches); }
+  // What is measured once, at the end of a run: adds BLEU to a translation's metrics.
+  void add_final_metrics(nlohmann::json& metrics, int64_t samples);
 
   // Everything that decides the next step's bits, and back. `extra` is kept in the attributes.
   Checkpoint save(const nlohmann::json& extra) const;

@@ -3,6 +3,7 @@
 #include "core/rng.h"
 #include "data/batches.h"
 #include "data/image_samples.h"
+#include "data/sequence_samples.h"
 #include "experiments/random_samples.h"
 
 namespace cbwc {
@@ -67,6 +68,38 @@ TrainingData open_images(const Config& config, const std::string& eval_split) {
   return data;
 }
 
+std::shared_ptr<const TextSamples> text_samples(const Config& config, const SequenceFile& file,
+                                                const std::string& split) {
+  const int64_t context = config.model.context;
+  switch (task_of(config)) {
+    case Task::language_model:
+      return std::make_shared<Instructions>(file, split, context);
+    case Task::translation:
+      return std::make_shared<TranslationPairs>(file, split, context);
+    case Task::masked_language_model:
+      return std::make_shared<MaskedTokens>(file, split, context, config.data.mask_probability);
+    default:
+      return std::make_shared<TextClassification>(file, split, context);
+  }
+}
+
+TrainingData open_sequences(const Config& config, const std::string& eval_split) {
+  const SequenceFile file = SequenceFile::open(config.data.file, {config.data.file_locking});
+  TrainingData data;
+  data.train = split_of(text_samples(config, file, config.data.train_split), config.data.by_length);
+  if (!eval_split.empty()) data.eval = split_of(text_samples(config, file, eval_split));
+  data.shape.vocab = file.tokenizer().vocab_size();
+  if (file.two_tokenizers()) data.shape.target_vocab = file.target_tokenizer().vocab_size();
+  data.shape.classes = std::ssize(file.classes());
+  data.checksum = file.checksum();
+  data.tokenizer = file.tokenizer();
+  data.target_tokenizer = file.target_tokenizer();
+  if (!eval_split.empty()) data.references = file.split(eval_split)->references;
+  data.note = std::string(to_string(file.kind())) + " of " + config.data.file + " (" +
+              file.description() + ")";
+  return data;
+}
+
 TrainingData random_tokens(const Config& config, int64_t samples, uint64_t seed, int64_t window) {
   TrainingData data;
   data.shape.vocab = config.model.vocab > 0 ? config.model.vocab : Tokenizer::bytes().vocab_size();
@@ -88,8 +121,16 @@ TrainingData random_tokens(const Config& config, int64_t samples, uint64_t seed,
 TrainingData open_data(const Config& config, const std::string& eval_split) {
   CBWC_CHECK(!config.data.file.empty(), "data.file is not set: make one with `cbwc data ",
              data_set_for(config), " --out FILE.h5` and pass --set data.file=FILE.h5");
-  TrainingData data =
-      reads_images(config) ? open_images(config, eval_split) : open_tokens(config, eval_split);
+  const std::string format = data_file_format(config.data.file, config.data.file_locking);
+  const bool images = reads_images(config);
+  const bool text =
+      format == "sequences" || (format == "tokens" && task_of(config) == Task::language_model);
+  CBWC_CHECK(images ? format == "images" : text, config.data.file, ": holds ", format,
+             ", not what a model of family ", config.model.family, " trains on (`cbwc data ",
+             data_set_for(config), "` makes such a file)");
+  TrainingData data = images                  ? open_images(config, eval_split)
+                      : format == "sequences" ? open_sequences(config, eval_split)
+                                              : open_tokens(config, eval_split);
   const auto enough = [&](int64_t set, int64_t needed, const char* key, const char* what) {
     CBWC_CHECK(set == 0 || set >= needed, key, " is ", set, ", but ", config.data.file, " has ",
                what, " up to ", needed - 1);

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "data/data_split.h"
 #include "data/tokenizer.h"
@@ -19,6 +20,7 @@ struct TrainingData {
   std::optional<Tokenizer> tokenizer = {};         // none for images and random data
   std::optional<Tokenizer> target_tokenizer = {};  // of a translation
   std::string note = {};                           // one sentence: where it comes from
+  std::vector<std::string> references = {};        // translation: the eval split's target texts
   std::function<int64_t()> skipped = {};  // images left out so far (data.bad_images = "skip")
 };
 

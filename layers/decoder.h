@@ -45,7 +45,7 @@ class Decoder : public Model {
   // Reads ids (B, T), mask (padding on the right) and rows. (B, T, vocab) or (N, vocab).
   Variable logits(const ModelInput& input, const Context& context) override;
   // Of the last position alone, which is all that generating text needs: (B, vocab).
-  Variable last_logits(const Tensor& ids, const Context& context);
+  Variable last_logits(const Tensor& ids, const Context& context) override;
   ModelInput example(int64_t batch, uint64_t seed) const override;
   // A tied head reads the same, now centred, table, so this changes the function: another method,
   // not a way to compute CBWC. Does nothing in the other arms.

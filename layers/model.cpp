@@ -5,6 +5,12 @@
 
 namespace cbwc {
 
+Variable Model::last_logits(const Tensor& ids, const Context& context) {
+  const Variable y = logits(ModelInput{ids}, context);
+  CBWC_CHECK(y.rank() == 3, "last_logits: the model gives no logits token by token: ", describe());
+  return reshape(slice(y, 1, y.size(1) - 1, y.size(1)), {y.size(0), y.size(2)});
+}
+
 CrossEntropyResult Model::loss_of(const Variable& y, const ModelTargets& targets,
                                   const CrossEntropyOptions& options) {
   const int64_t classes = y.size(-1), rows = y.value().numel() / classes;

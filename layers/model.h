@@ -39,6 +39,9 @@ class Model : public Module {
   static CrossEntropyResult loss_of(const Variable& logits, const ModelTargets& targets,
                                     const CrossEntropyOptions& options = {});
 
+  // Of the last position alone, which is all that generating text needs: ids (B, T) -> (B, vocab).
+  virtual Variable last_logits(const Tensor& ids, const Context& context);
+
   virtual DType dtype() const = 0;
   // A small random input that every module takes part in: for recording the graph and for checks.
   virtual ModelInput example(int64_t batch, uint64_t seed) const = 0;

@@ -7,6 +7,7 @@
 
 #include "experiments/command.h"
 #include "experiments/json_output.h"
+#include "experiments/missing_data.h"
 #include "experiments/model_setup.h"
 #include "experiments/overview.h"
 #include "experiments/report.h"
@@ -35,6 +36,7 @@ int run(const Options& options, const CommandContext& context) {
   int exit_code = 0;
   nlohmann::json all = nlohmann::json::array();
   for (const auto& [dir, config] : studies) {
+    make_missing_data(config);
     const Comparison comparison = run_comparison(config, dir, context.global.quiet);
     fmt::print("{}", comparison_table(config, comparison));
     fmt::print("{}\n", write_report(dir, comparison.notes));

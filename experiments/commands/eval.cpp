@@ -10,7 +10,6 @@
 #include "experiments/json_output.h"
 #include "experiments/run_directory.h"
 #include "experiments/trainer.h"
-#include "layers/gpt.h"
 
 namespace cbwc {
 namespace {
@@ -33,7 +32,8 @@ int run_eval(const EvalOptions& options, const CommandContext& context) {
   const TrainingData data = open_data(run.config, options.split);
   Trainer trainer(run.config, run.config.run.seeds.at(0), data);
   trainer.load_weights(run.checkpoint);
-  const Evaluation e = trainer.evaluate(*data.eval, options.batches);
+  Evaluation e = trainer.evaluate(*data.eval, options.batches);
+  trainer.add_final_metrics(e.metrics, options.batches * run.config.data.batch);
   fmt::print("{} at step {}, {} split: loss {:.6f}", options.run, trainer.steps(), options.split,
              e.loss);
   for (const auto& [name, value] : e.metrics.items())
@@ -78,8 +78,8 @@ int32_t draw(const std::vector<double>& logits, const GenerateOptions& options, 
   return order[std::min(i, order.size() - 1)];
 }
 
-std::vector<double> last_logits(Gpt& model, const std::vector<int32_t>& ids) {
-  const int64_t context = model.config().context, n = static_cast<int64_t>(ids.size());
+std::vector<double> last_logits(Model& model, int64_t context, const std::vector<int32_t>& ids) {
+  const int64_t n = static_cast<int64_t>(ids.size());
   const int64_t used = std::min(n, context);
   const std::vector<int32_t> window(ids.end() - used, ids.end());
   const Tensor logits = model.last_logits(Tensor::from(window, {1, used}), Context{}).value();
@@ -94,14 +94,22 @@ int run_generate(const GenerateOptions& options, const CommandContext& context) 
   const TrainingData data = open_data(run.config, "");
   Trainer trainer(run.config, run.config.run.seeds.at(0), data);
   trainer.load_weights(run.checkpoint);
-  Gpt& gpt = as_gpt(trainer.model(), "generate");
+  if (task_of(run.config) == Task::translation) {
+    const std::string text = translate_text(trainer.model(), data, run.config, options.prompt);
+    fmt::print("{}\n", text);
+    write_command_json(context, "generate", config_json(run.config),
+                       {{"prompt", options.prompt}, {"text", text}});
+    return 0;
+  }
+  CBWC_CHECK(task_of(run.config) == Task::language_model, options.run,
+             ": is no model that writes text but a ", run.config.model.family);
   std::vector<int32_t> ids = data.tokenizer->encode(options.prompt);
   const size_t prompt = ids.size();
   if (ids.empty()) ids.push_back(data.tokenizer->end_of_document());
   const size_t first = ids.size();
   Rng rng(static_cast<uint64_t>(options.seed), "generate");
   for (int64_t i = 0; i < options.tokens; ++i) {
-    std::vector<double> logits = last_logits(gpt, ids);
+    std::vector<double> logits = last_logits(trainer.model(), run.config.model.context, ids);
     logits.resize(static_cast<size_t>(data.shape.vocab));  // rows beyond the tokenizer are padding
     ids.push_back(draw(logits, options, rng));
     if (ids.back() == data.tokenizer->end_of_document()) break;
@@ -123,7 +131,7 @@ int run_generate(const GenerateOptions& options, const CommandContext& context) 
 
 void add_eval_command(CLI::App& app, CommandContext& context) {
   auto o = std::make_shared<EvalOptions>();
-  CLI::App* command = app.add_subcommand("eval", "loss and perplexity of a run on a split");
+  CLI::App* command = app.add_subcommand("eval", "loss and metrics of a run on a split");
   command->add_option("run", o->run, "run directory")->type_name("RUN")->required();
   command->add_option("--split", o->split, "val or test (default val)")
       ->check(CLI::IsMember({"train", "val", "test"}));
@@ -134,7 +142,8 @@ void add_eval_command(CLI::App& app, CommandContext& context) {
 
 void add_generate_command(CLI::App& app, CommandContext& context) {
   auto o = std::make_shared<GenerateOptions>();
-  CLI::App* command = app.add_subcommand("generate", "text from a trained GPT");
+  CLI::App* command = app.add_subcommand(
+      "generate", "text from a trained language model, or a translation of --prompt");
   command->add_option("run", o->run, "run directory")->type_name("RUN")->required();
   command->add_option("--prompt", o->prompt, "text to go on from (default: a new document)")
       ->type_name("TEXT");

@@ -5,6 +5,7 @@
 
 #include "experiments/command.h"
 #include "experiments/json_output.h"
+#include "experiments/missing_data.h"
 #include "experiments/model_setup.h"
 #include "experiments/report.h"
 #include "experiments/run_directory.h"
@@ -52,6 +53,7 @@ int run(const Options& options, const CommandContext& context) {
   RunRequest request = make_request(options);
   request.quiet = context.global.quiet;
   request.title = request.config.model.norm;
+  make_missing_data(request.config);
   const RunOutcome outcome = train_run(request);
   fmt::print(
       "{}: seed {}, {} steps, val loss {:.4f}, {:.1f} ms per step, {:.0f} tokens/s, peak "
