@@ -10,6 +10,7 @@
 #include "experiments/json_output.h"
 #include "experiments/run_directory.h"
 #include "experiments/trainer.h"
+#include "experiments/translation.h"
 
 namespace cbwc {
 namespace {
