@@ -52,7 +52,7 @@ class DataSplit {
   virtual ~DataSplit() = default;
   virtual int64_t samples() const = 0;
   virtual std::unique_ptr<BatchStream> stream(const StreamOptions& options) const = 0;
-  // max_batches 0: the whole split.
+  // max_batches 0: the whole split, in order.
   virtual std::unique_ptr<BatchPass> pass(int64_t batch_size, int64_t max_batches) const = 0;
 };
 

@@ -119,7 +119,8 @@ class SamplePass : public BatchPass {
   std::optional<Batch> make() {
     if (made_ >= count_) return std::nullopt;
     std::vector<int64_t> which(static_cast<size_t>(std::min(batch_, count_ - made_)));
-    std::iota(which.begin(), which.end(), made_);
+    for (size_t i = 0; i < which.size(); ++i)
+      which[i] = pass_sample(made_ + static_cast<int64_t>(i), count_, samples_->size());
     Batch batch = samples_->eval_batch(which);
     made_ += static_cast<int64_t>(which.size());
     batch.positions = made_;
@@ -168,6 +169,8 @@ class SampleSplit : public DataSplit {
 };
 
 }  // namespace
+
+int64_t pass_sample(int64_t k, int64_t count, int64_t size) { return k * size / count; }
 
 Rng Draw::rng(const std::string& purpose) const {
   return Rng(seed,

@@ -43,4 +43,8 @@ struct StreamSpeed {
 };
 StreamSpeed measure_stream(BatchStream& stream, int64_t batches);
 
+// What a pass over `count` of `size` samples takes as its k-th: a part of a split is spread evenly
+// over it, for files are often sorted by class.
+int64_t pass_sample(int64_t k, int64_t count, int64_t size);
+
 }  // namespace cbwc
