@@ -3,7 +3,7 @@
 build_packages="g++ cmake make libopenblas-openmp-dev libhdf5-dev libutf8proc-dev zlib1g-dev libcli11-dev
   libtomlplusplus-dev libfmt-dev nlohmann-json3-dev libjpeg62-turbo-dev libpng-dev libsentencepiece-dev"
 test_packages="catch2"
-run_packages="gnuplot-nox wordnet-base dataset-fashion-mnist"
+run_packages="gnuplot-nox wordnet-base sentencepiece libsword-utils sword-text-web sword-text-sparv dataset-fashion-mnist"
 
 install_packages() {
   local missing=() package

@@ -6,6 +6,8 @@
 #include "layers/decoder.h"
 #include "layers/encoder_decoder.h"
 #include "layers/gpt.h"
+#include "layers/swin.h"
+#include "layers/vit.h"
 
 namespace cbwc {
 namespace {
@@ -72,6 +74,40 @@ EncoderDecoderConfig encoder_decoder_config(const Config::Model& m, const DataSh
   return c;
 }
 
+// What both image families have, by the same names.
+template <class Target>
+void copy_image(const Config::Model& m, const DataShape& shape, Target& c) {
+  copy_common(m, c);
+  c.image = m.image;
+  c.patch = m.patch;
+  c.channels = shape.channels;
+  c.dim = m.dim;
+  c.mlp_ratio = m.mlp_ratio;
+  c.drop_path = m.drop_path;
+  c.gelu = gelu_of(m);
+  c.classes = or_else(m.classes, shape.classes);
+}
+
+SwinConfig swin_config(const Config::Model& m, const DataShape& shape) {
+  SwinConfig c;
+  copy_image(m, shape, c);
+  c.depths = m.depths;
+  c.stage_heads = m.stage_heads;
+  c.window = m.window;
+  c.patch_norm = m.patch_norm;
+  return c;
+}
+
+VitConfig vit_config(const Config::Model& m, const DataShape& shape) {
+  VitConfig c;
+  copy_image(m, shape, c);
+  c.layers = m.layers;
+  c.heads = m.heads;
+  c.pool = parse_pool(m.pool);
+  c.qk_norm = parse_qk_norm(m.qk_norm);
+  return c;
+}
+
 }  // namespace
 
 nlohmann::json shape_json(const DataShape& s) {
@@ -123,6 +159,8 @@ std::unique_ptr<Model> build_model(const Config& config, const DataShape& shape,
   if (m.family == "bert") return std::make_unique<Bert>(bert_config(m, shape), seed);
   if (m.family == "encoder_decoder")
     return std::make_unique<EncoderDecoder>(encoder_decoder_config(m, shape), seed);
+  if (m.family == "swin") return std::make_unique<Swin>(swin_config(m, shape), seed);
+  if (m.family == "vit") return std::make_unique<Vit>(vit_config(m, shape), seed);
   throw Error("model.family " + m.family + " is not known");
 }
 

@@ -94,6 +94,7 @@ TrainingData open_sequences(const Config& config, const std::string& eval_split)
   data.checksum = file.checksum();
   data.tokenizer = file.tokenizer();
   data.target_tokenizer = file.target_tokenizer();
+  data.instructions = file.kind() == SequenceKind::instructions;
   if (!eval_split.empty()) data.references = file.split(eval_split)->references;
   data.note = std::string(to_string(file.kind())) + " of " + config.data.file + " (" +
               file.description() + ")";

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "data/samples.h"
 #include "layers/encoder_decoder.h"
 
 namespace cbwc {
@@ -48,10 +49,14 @@ std::vector<std::string> translate_split(Model& model, const TrainingData& data,
 BleuScore translation_bleu(Model& model, const TrainingData& data, const Config& config,
                            int64_t samples) {
   const std::vector<std::string> translations = translate_split(model, data, config, samples);
-  CBWC_CHECK(data.references.size() >= translations.size(), "translation: ", data.references.size(),
-             " reference texts for ", translations.size(), " sentences");
-  return corpus_bleu(translations,
-                     {data.references.begin(), data.references.begin() + std::ssize(translations)});
+  const int64_t size = std::ssize(data.references), batch = config.data.batch;
+  CBWC_CHECK(size == data.eval->samples(), "translation: ", size, " reference texts for ",
+             data.eval->samples(), " sentences");
+  const int64_t count = samples > 0 ? std::min(size, (samples + batch - 1) / batch * batch) : size;
+  std::vector<std::string> references;
+  for (int64_t k = 0; k < std::ssize(translations); ++k)
+    references.push_back(data.references[static_cast<size_t>(pass_sample(k, count, size))]);
+  return corpus_bleu(translations, references);
 }
 
 std::string translate_text(Model& model, const TrainingData& data, const Config& config,

@@ -5,7 +5,7 @@
 
 namespace cbwc {
 
-// The first `samples` sentences of data.eval (0: all), in order. Error when the model or the data
+// `samples` sentences of data.eval (0: all), spread evenly over it, in order. Error when the model or the data
 // is not one of translation.
 std::vector<std::string> translate_split(Model& model, const TrainingData& data,
                                          const Config& config, int64_t samples);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "data/instructions.h"
 #include "data/text.h"
 #include "experiments/command.h"
 #include "experiments/json_output.h"
@@ -53,7 +54,7 @@ int run_eval(const EvalOptions& options, const CommandContext& context) {
 }
 
 struct GenerateOptions {
-  std::string run, prompt;
+  std::string run, prompt, input;
   int64_t tokens = 100, top_k = 0, seed = 1;
   double temperature = 1.0;
 };
@@ -104,7 +105,9 @@ int run_generate(const GenerateOptions& options, const CommandContext& context) 
   }
   CBWC_CHECK(task_of(run.config) == Task::language_model, options.run,
              ": is no model that writes text but a ", run.config.model.family);
-  std::vector<int32_t> ids = data.tokenizer->encode(options.prompt);
+  const std::string asked = data.instructions ? instruction_prompt(options.prompt, options.input)
+                                              : options.prompt;
+  std::vector<int32_t> ids = data.tokenizer->encode(asked);
   const size_t prompt = ids.size();
   if (ids.empty()) ids.push_back(data.tokenizer->end_of_document());
   const size_t first = ids.size();
@@ -115,8 +118,7 @@ int run_generate(const GenerateOptions& options, const CommandContext& context) 
     ids.push_back(draw(logits, options, rng));
     if (ids.back() == data.tokenizer->end_of_document()) break;
   }
-  const std::string text = data.tokenizer->decode(
-      std::vector<int32_t>(ids.begin() + static_cast<long>(first), ids.end()));
+  const std::string text = data.tokenizer->continuation(ids, first);
   fmt::print("{}{}\n", options.prompt, text);
   std::string whole = text;  // a cut sequence may end inside a character; JSON wants UTF-8
   for (size_t at; (at = invalid_utf8(whole)) != std::string::npos;) whole[at] = '?';
@@ -147,6 +149,8 @@ void add_generate_command(CLI::App& app, CommandContext& context) {
       "generate", "text from a trained language model, or a translation of --prompt");
   command->add_option("run", o->run, "run directory")->type_name("RUN")->required();
   command->add_option("--prompt", o->prompt, "text to go on from (default: a new document)")
+      ->type_name("TEXT");
+  command->add_option("--input", o->input, "models of instructions: the instruction's input")
       ->type_name("TEXT");
   command->add_option("--tokens", o->tokens, "tokens to make at most (default 100)")
       ->check(CLI::PositiveNumber);

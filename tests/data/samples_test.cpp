@@ -176,6 +176,13 @@ TEST_CASE("A pass gives every sample once in order; the last batch may be short"
   CHECK(split->pass(4, 9)->batches() == 3);
 }
 
+TEST_CASE("A pass over a part is spread over the whole split") {
+  std::set<int64_t> seen;
+  for (int64_t k = 0; k < 6; ++k) seen.insert(pass_sample(k, 6, 60));
+  CHECK(seen == std::set<int64_t>{0, 10, 20, 30, 40, 50});
+  for (int64_t k = 0; k < 7; ++k) CHECK(pass_sample(k, 7, 7) == k);
+}
+
 TEST_CASE("A split of samples refuses what cannot be read") {
   CHECK_THROWS_AS(split_of(nullptr), Error);
   const auto empty = split_of(std::make_shared<Numbered>(0));
