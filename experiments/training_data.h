@@ -20,7 +20,7 @@ struct TrainingData {
   std::optional<Tokenizer> tokenizer = {};         // none for images and random data
   std::optional<Tokenizer> target_tokenizer = {};  // of a translation
   std::string note = {};                           // one sentence: where it comes from
-  bool instructions = false;  // prompts and answers
+  bool instructions = false;                       // prompts and answers
   std::vector<std::string> references = {};        // translation: the eval split's target texts
   std::function<int64_t()> skipped = {};  // images left out so far (data.bad_images = "skip")
 };

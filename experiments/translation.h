@@ -5,8 +5,8 @@
 
 namespace cbwc {
 
-// `samples` sentences of data.eval (0: all), spread evenly over it, in order. Error when the model or the data
-// is not one of translation.
+// `samples` sentences of data.eval (0: all), spread evenly over it, in order. Error when the model
+// or the data is not one of translation.
 std::vector<std::string> translate_split(Model& model, const TrainingData& data,
                                          const Config& config, int64_t samples);
 BleuScore translation_bleu(Model& model, const TrainingData& data, const Config& config,

@@ -105,8 +105,8 @@ int run_generate(const GenerateOptions& options, const CommandContext& context) 
   }
   CBWC_CHECK(task_of(run.config) == Task::language_model, options.run,
              ": is no model that writes text but a ", run.config.model.family);
-  const std::string asked = data.instructions ? instruction_prompt(options.prompt, options.input)
-                                              : options.prompt;
+  const std::string asked =
+      data.instructions ? instruction_prompt(options.prompt, options.input) : options.prompt;
   std::vector<int32_t> ids = data.tokenizer->encode(asked);
   const size_t prompt = ids.size();
   if (ids.empty()) ids.push_back(data.tokenizer->end_of_document());
