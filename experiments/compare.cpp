@@ -41,10 +41,18 @@ struct Group {
 double val_loss(const RunOutcome& o) { return o.val_loss; }
 double metric_value(const RunOutcome& o) { return o.metric_value; }
 
+// The arms, then the simple models of the same table.
+std::vector<std::string> rows_of(const Config& config) {
+  std::vector<std::string> rows = config.compare.arms;
+  const auto& more = config.compare.baseline_models;
+  rows.insert(rows.end(), more.begin(), more.end());
+  return rows;
+}
+
 std::vector<Group> group(const Config& config, const Comparison& comparison) {
   std::vector<Group> groups;
   for (const Variant& variant : expand_sweep(config))
-    for (const std::string& arm : config.compare.arms) {
+    for (const std::string& arm : rows_of(config)) {
       Group g{variant.name, variant.label, arm, {}};
       for (const CompareRun& run : comparison.runs)
         if (run.variant == variant.name && run.outcome.arm == arm) g.runs.push_back(&run);
@@ -78,7 +86,13 @@ CompareRun one_run(const Config& base, const Variant& variant, const std::string
       fmt::format("runs/{}{}_seed{}", variant.name.empty() ? "" : variant.name + "_", arm, seed);
   RunRequest request;
   request.config = base;
-  request.config.model.norm = arm;
+  if (is_baseline(arm)) {
+    request.config.model.family = arm;
+    request.config.model.norm = "none";
+    request.config.run.pretrain = request.config.run.init = "";
+  } else {
+    request.config.model.norm = arm;
+  }
   request.config.run.seeds = {seed};
   request.config.run.out = "";
   request.config.compare = Config::Compare{};
@@ -167,7 +181,7 @@ Comparison run_comparison(const Config& config, const std::string& dir, bool qui
   for (const Variant& variant : expand_sweep(config)) {
     const Config base = apply_sets(config, variant.sets);
     for (int64_t seed : config.run.seeds)
-      for (const std::string& arm : config.compare.arms) {
+      for (const std::string& arm : rows_of(config)) {
         comparison.runs.push_back(one_run(base, variant, arm, seed, dir, quiet));
         comparison.diverged |= comparison.runs.back().outcome.diverged_at >= 0;
       }

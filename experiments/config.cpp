@@ -198,7 +198,8 @@ SweepEntry Reader::sweep_entry(const toml::node& node) const {
 
 template <class T>
 void check_list(const std::vector<T>& values, const Reader& reader) {
-  CBWC_CHECK(!values.empty(), reader.where, ": ", reader.key.full(), ": expected at least one");
+  CBWC_CHECK(!values.empty() || reader.key.may_be_empty, reader.where, ": ", reader.key.full(),
+             ": expected at least one");
   const bool distinct = std::set<T>(values.begin(), values.end()).size() == values.size();
   CBWC_CHECK(distinct || reader.key.repeats, reader.where, ": ", reader.key.full(),
              ": the same value twice");
@@ -283,7 +284,21 @@ void check_heads(const Config& config) {
   }
 }
 
+// A simple model must be able to read what the config's own model reads.
+void check_baselines(const Config& config) {
+  const auto& m = config.model;
+  const bool images = m.family == "vit" || m.family == "swin";
+  const bool texts = m.family == "bert" && m.task == "classification";
+  for (const std::string& name : config.compare.baseline_models) {
+    CBWC_CHECK(name == "bag_of_words" ? texts : images,
+               where_of(config, {"compare.baseline_models"}), "compare.baseline_models: ", name,
+               " is for ", name == "bag_of_words" ? "a bert that classifies texts" : "images",
+               ", the model is of family ", m.family);
+  }
+}
+
 void check_together(const Config& config) {
+  check_baselines(config);
   check_heads(config);
   CBWC_CHECK(config.optim.warmup <= config.run.steps,
              where_of(config, {"run.steps", "optim.warmup"}), "optim.warmup (", config.optim.warmup,

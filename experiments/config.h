@@ -76,6 +76,7 @@ struct Config {
   struct Compare {
     std::vector<std::string> arms = {"layernorm", "rmsnorm", "cbwc_rmsnorm"};
     std::string baseline = "layernorm";
+    std::vector<std::string> baseline_models;
     std::vector<SweepEntry> sweep;
   } compare;
   struct Equiv {
@@ -117,6 +118,7 @@ struct ConfigKey {
   bool above_min = false;            // min itself is refused
   std::string alias;                 // a name people try; only for suggestions
   bool repeats = false;              // lists: the same value may come twice
+  bool may_be_empty = false;         // lists
   std::string full() const { return section + "." + name; }
 };
 const std::vector<ConfigKey>& config_keys();

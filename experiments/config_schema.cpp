@@ -40,7 +40,7 @@ std::vector<ConfigKey> run_keys() {
 std::vector<ConfigKey> model_keys() {
   const std::string s = "model";
   return {
-    {s, "family", CBWC_FIELD(model.family), "", "kind of model", 0, 0, {"gpt", "opt", "phi", "bloom", "bert", "vit", "swin", "encoder_decoder"}, false, "type"},
+    {s, "family", CBWC_FIELD(model.family), "", "kind of model; linear, mlp and bag_of_words are simple classifiers without a norm", 0, 0, {"gpt", "opt", "phi", "bloom", "bert", "vit", "swin", "encoder_decoder", "linear", "mlp", "bag_of_words"}, false, "type"},
     {s, "layers", CBWC_FIELD(model.layers), "blocks", "Transformer blocks", 1, 10000, {}, false, "n_layer"},
     {s, "dim", CBWC_FIELD(model.dim), "channels", "width of the residual stream; a multiple of heads", 1, 1e6, {}, false, "n_embd"},
     {s, "heads", CBWC_FIELD(model.heads), "heads", "attention heads", 1, 1e6, {}, false, "n_head"},
@@ -132,6 +132,7 @@ std::vector<ConfigKey> study_keys() {
   return {
     {"compare", "arms", CBWC_FIELD(compare.arms), "", "values of model.norm to compare", 0, 0, {"layernorm", "rmsnorm", "cbwc_rmsnorm", "none", "cbwc_projected"}, false, "norms"},
     {"compare", "baseline", CBWC_FIELD(compare.baseline), "", "arm that the others are paired with", 0, 0, {"layernorm", "rmsnorm", "cbwc_rmsnorm", "none", "cbwc_projected"}, false, "reference"},
+    {"compare", "baseline_models", CBWC_FIELD(compare.baseline_models), "", "classification: simple models for the same table, trained with every seed; empty: none", 0, 0, {"linear", "mlp", "bag_of_words"}, false, "", false, true},
     {"compare", "sweep", CBWC_FIELD(compare.sweep), "", "list of tables {\"section.key\" = [values]}: keys of a table are crossed, tables are joined; every arm runs at every point", 0, 0, {}, false, "grid"},
     {"equiv", "steps", CBWC_FIELD(equiv.steps), "steps", "optimiser steps of `cbwc equiv`", 0, kMaxInt, {}, false, ""},
     {"equiv", "batch", CBWC_FIELD(equiv.batch), "samples", "samples in a batch of `cbwc equiv`", 1, 1e6, {}, false, ""},

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "layers/baselines.h"
 #include "layers/bert.h"
 #include "layers/decoder.h"
 #include "layers/encoder_decoder.h"
@@ -108,6 +109,18 @@ VitConfig vit_config(const Config::Model& m, const DataShape& shape) {
   return c;
 }
 
+BaselineConfig baseline_config(const Config::Model& m, const DataShape& shape) {
+  BaselineConfig c;
+  c.kind = parse_baseline(m.family);
+  c.channels = shape.channels;
+  c.image = m.image;
+  c.vocab = or_else(m.vocab, shape.vocab);
+  c.classes = or_else(m.classes, shape.classes);
+  c.dtype = parse_dtype(m.dtype);
+  c.init_std = m.init_std;
+  return c;
+}
+
 }  // namespace
 
 nlohmann::json shape_json(const DataShape& s) {
@@ -121,16 +134,25 @@ DataShape shape_from_json(const nlohmann::json& json) {
   return {json.at("vocab"), json.at("target_vocab"), json.at("classes"), json.at("channels")};
 }
 
+bool is_baseline(const std::string& family) {
+  return family == "linear" || family == "mlp" || family == "bag_of_words";
+}
+
+std::string arm_of(const Config& config) {
+  return is_baseline(config.model.family) ? config.model.family : config.model.norm;
+}
+
 Task task_of(const Config& config) {
   const std::string& family = config.model.family;
-  if (family == "vit" || family == "swin") return Task::classification;
+  if (reads_images(config) || family == "bag_of_words") return Task::classification;
   if (family == "bert")
     return config.model.task == "mlm" ? Task::masked_language_model : Task::classification;
   return family == "encoder_decoder" ? Task::translation : Task::language_model;
 }
 
 bool reads_images(const Config& config) {
-  return config.model.family == "vit" || config.model.family == "swin";
+  const std::string& family = config.model.family;
+  return family == "vit" || family == "swin" || family == "linear" || family == "mlp";
 }
 
 GptConfig gpt_config(const Config& config, int64_t data_vocab) {
@@ -161,6 +183,8 @@ std::unique_ptr<Model> build_model(const Config& config, const DataShape& shape,
     return std::make_unique<EncoderDecoder>(encoder_decoder_config(m, shape), seed);
   if (m.family == "swin") return std::make_unique<Swin>(swin_config(m, shape), seed);
   if (m.family == "vit") return std::make_unique<Vit>(vit_config(m, shape), seed);
+  if (is_baseline(m.family))
+    return std::make_unique<BaselineModel>(baseline_config(m, shape), seed);
   throw Error("model.family " + m.family + " is not known");
 }
 

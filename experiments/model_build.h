@@ -25,6 +25,9 @@ DataShape shape_from_json(const nlohmann::json& json);
 enum class Task { language_model, masked_language_model, classification, translation };
 Task task_of(const Config& config);
 bool reads_images(const Config& config);
+bool is_baseline(const std::string& family);
+// How a run is called in tables: its norm, or the name of the simple model that it trains.
+std::string arm_of(const Config& config);
 
 // All arms of a seed get the same numbers. Error when sizes do not fit together.
 std::unique_ptr<Model> build_model(const Config& config, const DataShape& shape, uint64_t seed);

@@ -323,7 +323,7 @@ RunOutcome train_run(const RunRequest& request) {
   std::string start = config.run.init;
   if (start.empty() && !config.run.pretrain.empty()) start = pretrained(request);
   reset_peak(Device::cpu);
-  outcome.arm = config.model.norm;
+  outcome.arm = arm_of(config);
   outcome.seed = config.run.seeds.at(0);
   Trainer trainer(config, outcome.seed, open_data(config));
   Progress progress(request.title, 0, config.run.steps, config.run.log_every, request.quiet);
