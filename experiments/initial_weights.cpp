@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
+
 #include "experiments/json_output.h"
 #include "experiments/model_graph.h"
 
@@ -70,31 +72,43 @@ void keep_new_head(NamedTensors& values, const Model& model, const Config& confi
                               fmt::join(dropped, ", ")));
 }
 
+// `name`: of the source in messages.
+std::vector<std::string> load_from(Model& model, const Config& config, const LoadedModel& from,
+                                   const std::string& name) {
+  check_architecture(config, from, name);
+  const Config::Model &there = from.config.model, &here = config.model;
+  CBWC_CHECK(ignores_means(here.norm) ||
+                 (there.folded_tie == here.folded_tie && there.tied_head == here.tied_head),
+             "run.init: model.folded_tie is ", there.folded_tie, " in ", name, ", ",
+             here.folded_tie, " in this run; only layernorm and cbwc_rmsnorm go on without it");
+  NamedTensors values = from.model->state();
+  std::vector<std::string> notes;
+  absorb_tie(values, config, from);
+  keep_new_head(values, model, config, from, notes);
+  for (auto& [key, value] : values) value = value.to(model.dtype());
+  try {
+    model.load_state(values);
+  } catch (const Error& e) {
+    detail::fail("run.init: ", name, ": ", e.what());
+  }
+  model.project_parameters();
+  return notes;
+}
+
 }  // namespace
 
 std::vector<std::string> load_initial_weights(Model& model, const Config& config,
                                               const std::string& source) {
+  CBWC_CHECK(std::filesystem::exists(source), "run.init: ", source,
+             ": no such file or folder; expected a run, a checkpoint or a folded model");
   const LoadedModel from = load_model(source);
   CBWC_CHECK(!from.checkpoint_path.empty(), "run.init: ", source,
              " is a config; expected a run, a checkpoint or a folded model");
-  check_architecture(config, from, source);
+  std::vector<std::string> notes = {"starting from " + from.checkpoint_path};
+  for (std::string& note : load_from(model, config, from, from.checkpoint_path))
+    notes.push_back(std::move(note));
   const Config::Model &there = from.config.model, &here = config.model;
   const bool folded = from.attributes.contains("folded");
-  CBWC_CHECK(ignores_means(here.norm) ||
-                 (there.folded_tie == here.folded_tie && there.tied_head == here.tied_head),
-             "run.init: model.folded_tie is ", there.folded_tie, " in ", source, ", ",
-             here.folded_tie, " in this run; only layernorm and cbwc_rmsnorm go on without it");
-  NamedTensors values = from.model->state();
-  std::vector<std::string> notes = {"starting from " + from.checkpoint_path};
-  absorb_tie(values, config, from);
-  keep_new_head(values, model, config, from, notes);
-  for (auto& [name, value] : values) value = value.to(model.dtype());
-  try {
-    model.load_state(values);
-  } catch (const Error& e) {
-    detail::fail("run.init: ", from.checkpoint_path, ": ", e.what());
-  }
-  model.project_parameters();
   const bool same = there.norm == here.norm ||
                     (ignores_means(here.norm) && ignores_means(there.norm)) ||
                     (folded && ignores_means(here.norm));
@@ -102,6 +116,17 @@ std::vector<std::string> load_initial_weights(Model& model, const Config& config
     notes.push_back("warning: weights of the " + there.norm + " arm are another function in " +
                     here.norm);
   return notes;
+}
+
+void check_initial_weights(const Config& config, const DataShape& shape, const Config& source,
+                           const DataShape& source_shape, const std::string& name) {
+  LoadedModel from;
+  from.config = source;
+  from.shape = source_shape;
+  from.attributes = nlohmann::json::object();
+  from.model = empty_model(source, source_shape, parse_dtype(source.model.dtype));
+  const auto model = empty_model(config, shape, parse_dtype(config.model.dtype));
+  load_from(*model, config, from, name);
 }
 
 }  // namespace cbwc

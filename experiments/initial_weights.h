@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "experiments/config.h"
-#include "layers/model.h"
+#include "experiments/model_build.h"
 
 namespace cbwc {
 
@@ -15,5 +15,10 @@ namespace cbwc {
 // another architecture, naming the key, or a parameter does not fit.
 std::vector<std::string> load_initial_weights(Model& model, const Config& config,
                                               const std::string& source);
+
+// The same Error before there are any weights, for a model that `source` is going to train. `name`:
+// what the message calls it.
+void check_initial_weights(const Config& config, const DataShape& shape, const Config& source,
+                           const DataShape& source_shape, const std::string& name);
 
 }  // namespace cbwc

@@ -38,4 +38,11 @@ std::string absolute_path(const std::string& path) {
   return std::filesystem::absolute(path).lexically_normal().string();
 }
 
+void make_paths_absolute(Config& config) {
+  config.data.file = absolute_path(config.data.file);
+  config.run.init = absolute_path(config.run.init);
+  if (std::filesystem::is_regular_file(config.run.pretrain))  // else the name of a shipped config
+    config.run.pretrain = absolute_path(config.run.pretrain);
+}
+
 }  // namespace cbwc

@@ -16,5 +16,7 @@ std::vector<ParameterPtr> ordered_parameters(const Module& model);
 // Error on any device but the CPU: not every op has a CUDA kernel.
 void require_cpu(Device device);
 std::string absolute_path(const std::string& path);
+// data.file, run.init, run.pretrain: so that a run goes on from any folder.
+void make_paths_absolute(Config& config);
 
 }  // namespace cbwc

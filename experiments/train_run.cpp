@@ -10,8 +10,8 @@
 #include "experiments/initial_weights.h"
 #include "experiments/json_output.h"
 #include "experiments/metrics.h"
-#include "experiments/missing_data.h"
 #include "experiments/notice_log.h"
+#include "experiments/pretraining.h"
 #include "experiments/progress.h"
 #include "experiments/report.h"
 #include "experiments/run_directory.h"
@@ -279,31 +279,19 @@ std::vector<std::pair<int64_t, double>> curve_from(const nlohmann::json& j) {
   return out;
 }
 
-// The run that run.pretrain asks for, trained now unless it is there: its directory.
-std::string pretrained(const RunRequest& request) {
-  RunRequest first;
-  first.config = load_config(request.config.run.pretrain);
-  Config& c = first.config;
-  c.model.norm = request.config.model.norm;
-  c.run.seeds = request.config.run.seeds;
-  c.run.out = "";
-  c.compare = Config::Compare{};
-  c.data.file = absolute_path(c.data.file);
-  make_missing_data(c);
-  first.dir = request.dir + "_pretrain";
-  first.resume = std::filesystem::exists(first.dir + "/config.toml");
-  first.quiet = request.quiet;
-  first.title = request.title + ", " + request.config.run.pretrain;
-  const RunOutcome outcome = train_run(first);
-  if (outcome.diverged_at >= 0) throw RunError(first.dir + ": " + outcome.message);
-  return first.dir;
-}
-
 void load_start(const RunRequest& request, const std::string& source, Trainer& trainer,
                 Progress& progress) {
   if (source.empty()) return;
   for (const std::string& note : load_initial_weights(trainer.model(), request.config, source))
     progress.message(note);
+}
+
+// A run that was stopped before its first checkpoint begins anew.
+bool has_checkpoint(const std::string& dir) {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(dir + "/checkpoints", ignored))
+    if (entry.path().extension() == ".h5") return true;
+  return false;
 }
 
 }  // namespace
@@ -320,16 +308,16 @@ RunOutcome train_run(const RunRequest& request) {
                ": holds another run, nothing was changed; give another --out, or --resume ",
                request.dir);
   }
+  const bool fresh = !request.resume || !has_checkpoint(request.dir);
   std::string start = config.run.init;
-  if (start.empty() && !config.run.pretrain.empty()) start = pretrained(request);
+  if (fresh && !config.run.pretrain.empty()) start = pretrained(request);
   reset_peak(Device::cpu);
   outcome.arm = arm_of(config);
   outcome.seed = config.run.seeds.at(0);
   Trainer trainer(config, outcome.seed, open_data(config));
   Progress progress(request.title, 0, config.run.steps, config.run.log_every, request.quiet);
-  if (!request.resume) load_start(request, start, trainer, progress);
+  if (fresh) load_start(request, start, trainer, progress);
   Opened opened = open_run(request, trainer, progress);
-  if (request.resume && opened.checkpoint.empty()) load_start(request, start, trainer, progress);
   std::error_code ignored;
   std::filesystem::remove(opened.dir.file("result.json"), ignored);  // it is being written anew
   RunLoop(request, trainer, opened.dir, progress, opened.tally, opened.checkpoint).run(outcome);

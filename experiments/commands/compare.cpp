@@ -11,6 +11,7 @@
 #include "experiments/model_setup.h"
 #include "experiments/overview.h"
 #include "experiments/report.h"
+#include "experiments/training_data.h"
 
 namespace cbwc {
 namespace {
@@ -20,23 +21,35 @@ struct Options {
   std::string out;
 };
 
+// What is wrong with a study is said before the first one trains.
+void check_study(const Config& config) {
+  make_missing_data(config);
+  const TrainingData data = open_data(config);
+  for (const Variant& variant : expand_sweep(config)) {
+    const Config c = apply_sets(config, variant.sets);
+    build_model(c, data.shape, static_cast<uint64_t>(c.run.seeds.at(0)));
+  }
+}
+
 int run(const Options& options, const CommandContext& context) {
   require_cpu(context.global.device);
   std::vector<std::pair<std::string, Config>> studies;  // all are read before one starts
   for (const std::string& name : options.configs) {
     Config config = load_config(name, options.sets);
-    config.data.file = absolute_path(config.data.file);
-    config.run.init = absolute_path(config.run.init);
+    make_paths_absolute(config);
     const std::string stem = std::filesystem::path(name).stem().string();
     if (!options.out.empty())
       config.run.out = options.configs.size() > 1 ? options.out + "/" + stem : options.out;
     if (config.run.out.empty()) config.run.out = "runs/" + stem;
+    for (const auto& [dir, other] : studies)
+      CBWC_CHECK(dir != config.run.out, name, " and another of the configs would both write to ",
+                 dir, "; expected configs of different names");
     studies.emplace_back(config.run.out, config);
   }
+  for (const auto& [dir, config] : studies) check_study(config);
   int exit_code = 0;
   nlohmann::json all = nlohmann::json::array();
   for (const auto& [dir, config] : studies) {
-    make_missing_data(config);
     const Comparison comparison = run_comparison(config, dir, context.global.quiet);
     fmt::print("{}", comparison_table(config, comparison));
     fmt::print("{}\n", write_report(dir, comparison.notes));

@@ -36,7 +36,7 @@ RunRequest make_request(const Options& options) {
   }
   CBWC_CHECK(!options.config.empty(), "train: a CONFIG or --resume DIR is needed");
   request.config = load_config(options.config, options.sets);
-  request.config.data.file = absolute_path(request.config.data.file);
+  make_paths_absolute(request.config);
   if (request.resume) return request;
   Config& c = request.config;
   if (!options.init.empty()) c.run.init = options.init;
