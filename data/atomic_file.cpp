@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,6 +12,7 @@
 
 #include "core/check.h"
 #include "data/hash.h"
+#include "data/mapped_file.h"
 
 namespace cbwc {
 namespace {
@@ -43,27 +43,7 @@ struct Descriptor {
   const int fd;
 };
 
-// A whole file mapped for reading; `data` is null for an empty one.
-struct Mapping {
-  Mapping(const std::string& path, int fd) {
-    struct stat info {};
-    CBWC_CHECK(::fstat(fd, &info) == 0, path, ": ", std::strerror(errno));
-    bytes = static_cast<size_t>(info.st_size);
-    if (bytes == 0) return;
-    void* p = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd, 0);
-    CBWC_CHECK(p != MAP_FAILED, path, ": cannot read: ", std::strerror(errno));
-    data = static_cast<const unsigned char*>(p);
-  }
-  ~Mapping() {
-    if (data) ::munmap(const_cast<unsigned char*>(data), bytes);
-  }
-  Mapping(const Mapping&) = delete;
-  Mapping& operator=(const Mapping&) = delete;
-  const unsigned char* data = nullptr;
-  size_t bytes = 0;
-};
-
-Seal make_seal(const Mapping& file) {
+Seal make_seal(const MappedFile& file) {
   Seal seal{};
   std::memcpy(seal.magic, kSealMagic, sizeof kSealMagic);
   seal.version = kSealVersion;
@@ -73,7 +53,7 @@ Seal make_seal(const Mapping& file) {
   return seal;
 }
 
-bool has_hdf5_magic(const Mapping& file, size_t at) {
+bool has_hdf5_magic(const MappedFile& file, size_t at) {
   return file.bytes >= at + 8 && std::memcmp(file.data + at, kHdf5Magic, 8) == 0;
 }
 
@@ -114,7 +94,7 @@ void AtomicFile::commit() {
 void write_seal(const std::string& path) {
   Descriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
   if (file.fd < 0) fail_write(path, "open for its seal", errno);
-  const Mapping mapping(path, file.fd);
+  const MappedFile mapping(path, file.fd);
   if (mapping.bytes <= kSealBytes) throw RunError(path + ": nothing was written");
   const Seal seal = make_seal(mapping);
   const ssize_t written = ::pwrite(file.fd, &seal, sizeof seal, 0);
@@ -126,7 +106,7 @@ void verify_seal(const std::string& path, const char* what, SealCheck check) {
   CBWC_CHECK(file.fd >= 0, path, ": cannot open this ", what, ": ", std::strerror(errno));
   struct stat info {};
   CBWC_CHECK(::fstat(file.fd, &info) == 0 && S_ISREG(info.st_mode), path, ": not a file");
-  const Mapping mapping(path, file.fd);
+  const MappedFile mapping(path, file.fd);
   CBWC_CHECK(mapping.bytes > 0, path, ": empty file, not a ", what);
   Seal seal{};
   std::memcpy(&seal, mapping.data, std::min(mapping.bytes, sizeof seal));

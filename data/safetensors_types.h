@@ -1,0 +1,15 @@
+// Element types of safetensors: conversion from and to ours.
+#pragma once
+#include "data/safetensors.h"
+
+namespace cbwc {
+
+std::optional<StoredType> parse_stored(const std::string& name);
+StoredType stored_of_dtype(DType dtype);
+// `from`: the stored bytes, of any alignment; `to`: contiguous, of type dtype_of_stored().
+void widen(StoredType type, const unsigned char* from, const Tensor& to);
+// All elements of a contiguous tensor as stored bytes. Error naming `who` for an integer that does
+// not fit.
+std::string narrow(StoredType type, const Tensor& from, const std::string& who);
+
+}  // namespace cbwc
