@@ -70,13 +70,17 @@ OverviewTask task_of(const ReportInput& input, const std::string& variant) {
     if (arm.arm == task.baseline) baseline = &arm;
   }
   task.metric = metric_info(metric_of(*arms[0]));
-  task.curve = follows_loss(task.metric.name) ? metric_info("loss") : task.metric;
+  // Some metrics (BLEU) are measured once, at the end: then the loss is what there is to draw.
+  const bool drawn = std::any_of(arms.begin(), arms.end(), [](const ReportArm* arm) {
+    return !mean_curve_of(*arm, "val_metric", 1).y.empty();
+  });
+  const bool loss = follows_loss(task.metric.name) || !drawn;
+  task.curve = loss ? metric_info("loss") : task.metric;
   for (const ReportArm* arm : arms) {
     CBWC_CHECK(metric_of(*arm) == task.metric.name, input.dir, ": arm ", arm->arm, " reports ",
                metric_of(*arm), ", the first one ", task.metric.name);
     task.rows.push_back(row_of(*arm, baseline, task.metric));
-    Curve curve = mean_curve_of(*arm, follows_loss(task.metric.name) ? "val" : "val_metric",
-                                task.curve.scale);
+    Curve curve = mean_curve_of(*arm, loss ? "val" : "val_metric", task.curve.scale);
     curve.label = arm->arm;
     task.curves.push_back(std::move(curve));
   }

@@ -162,6 +162,21 @@ TEST_CASE("the overview's files") {
   }
 }
 
+TEST_CASE("a metric that is measured once is drawn as the loss; one that has a curve as itself") {
+  const Folder folder;
+  json arms =
+      json::array({entry("layernorm", 1, "bleu", 20, 5), entry("rmsnorm", 1, "bleu", 21, 5)});
+  for (json& arm : arms) arm["val_metric"] = json::array();
+  const auto once = read_overview({write(folder, "translation", arms)});
+  CHECK(once[0].metric.name == "bleu");
+  CHECK(once[0].curve.name == "loss");
+  REQUIRE(once[0].curves.size() == 2);
+  CHECK(once[0].curves[0].y == std::vector<double>{2, 1});
+  const auto often = read_overview({write_images(folder)});
+  CHECK(often[0].curve.name == "accuracy");
+  CHECK(often[0].curves[0].y.back() == Approx(91));
+}
+
 TEST_CASE("what the overview refuses") {
   const Folder folder;
   CHECK_THROWS_AS(read_overview({}), Error);
