@@ -34,9 +34,11 @@ std::string ops_bench_table(const std::vector<OpsBenchRow>& rows);
 // ---- bench train: one whole step against the time of its matrix products ------------------------
 struct TrainBenchOptions {
   std::vector<std::string> arms = {"layernorm", "rmsnorm", "cbwc_rmsnorm"};
-  int64_t batch = 4, seq = 256;
+  int64_t batch = 4, seq = 0;  // tokens of a sample; 0: 256 or the context; images have none
   int steps = 7, warmup = 2;
-  double dropout = 0;  // in place of the config's; below 0: the config's
+  // In place of the config's dropout and attention_dropout, where 0 also turns drop_path off; below
+  // 0: all three as in the config.
+  double dropout = 0;
 };
 struct OpTime {
   std::string name;  // "linear backward"
@@ -47,7 +49,9 @@ struct TrainBenchRow {
   double median_ms = 0, p10_ms = 0, p90_ms = 0;
   double forward_ms = 0, backward_ms = 0, norm_ms = 0, update_ms = 0;  // medians
   double matmul_flop = 0, gemm_floor_ms = 0, over_gemm_floor = 0;
-  double tokens_per_s = 0, peak_mb = 0, loss = 0;
+  double tokens_per_s = 0;  // read, both languages' in a translation; 0 for images
+  double samples_per_s = 0, targets_per_s = 0;  // targets: what the loss is a sum over
+  double peak_mb = 0, loss = 0;
   std::vector<GemmTime> gemms;
   std::vector<OpTime> ops;  // where the time goes, from one extra step with a clock at every op
 };
@@ -55,10 +59,12 @@ struct TrainBench {
   std::vector<TrainBenchRow> rows;
   double cube_gflop_per_s = 0;  // a 2048-cube product
   double rss_peak_mb = 0;       // of the whole process, all arms
-  int64_t batch = 0, seq = 0;
+  int64_t batch = 0, seq = 0;   // seq: 0 for images
+  int64_t tokens = 0;           // of a batch, as in tokens_per_s
+  int64_t patches = 0;          // of an image
   std::string dtype, note;
 };
-TrainBench bench_train(Config config, const TrainBenchOptions& options);
+TrainBench bench_train(const Config& config, const TrainBenchOptions& options);
 nlohmann::json train_bench_json(const TrainBench& bench);
 std::string train_bench_table(const TrainBench& bench);
 

@@ -2,10 +2,13 @@
 """The same shapes as `cbwc bench`, timed with PyTorch (Debian: apt-get install python3-torch).
 
   bench_peer.py ops   [--shapes 4096x768 ...]            the norms against a plain copy
-  bench_peer.py train [--batch 4 --seq 256 --steps 7]    a training step of GPT-2 124M
+  bench_peer.py train [--models gpt2_124m bert_base swin_tiny] [--batch N --seq N --steps 7]
+                                                         a training step
   bench_peer.py infer [--batch 1 --seq 512 --steps 7]    its forward pass, logits of the last position
 All write the JSON rows of `cbwc bench` with --json FILE; --threads N as the program's. The training
-step is forward, backward, clipping by global norm and AdamW, without dropout. Debian's torch takes
+step is forward, backward, clipping by global norm and AdamW, without dropout; the models are those
+of bench_peer_models.py (default all three, at the shapes of the README), beside
+`cbwc bench train gpt2_124m`, `bert_base --batch 8 --seq 128`, `swin_tiny_imagenet100 --batch 8`. Debian's torch takes
 its matrix products from libblas.so.3: the output names the library and its kernels; for those of
 AVX-512 set OPENBLAS_CORETYPE=SkylakeX where OpenBLAS does not choose them itself.
 """
@@ -19,6 +22,8 @@ import time
 
 import torch
 import torch.nn.functional as F
+
+from bench_peer_models import MODELS, Gpt
 
 SHAPES = ["4096x64", "4096x256", "4096x768", "4096x1024", "4096x4096", "2048x8192"]
 EPS = 1e-5
@@ -66,15 +71,6 @@ def rms_norm(x, gamma, beta):
 
 def layer_norm(x, gamma, beta):
     return F.layer_norm(x, x.shape[-1:], gamma, beta, EPS)
-
-
-def causal_attention(q, k, v):
-    if hasattr(F, "scaled_dot_product_attention"):  # torch 2
-        return F.scaled_dot_product_attention(q, k, v, is_causal=True)
-    scores = torch.matmul(q * q.shape[-1] ** -0.5, k.transpose(-2, -1))
-    t = scores.shape[-1]
-    hidden = torch.ones(t, t, dtype=torch.bool).triu_(1)
-    return torch.matmul(torch.softmax(scores.masked_fill_(hidden, float("-inf")), -1), v)
 
 
 def time_batch(run, calls):
@@ -127,74 +123,27 @@ def bench_ops(args):
     return rows
 
 
-class Block(torch.nn.Module):
-    def __init__(self, dim, heads, norm):
-        super().__init__()
-        self.heads, self.norm = heads, norm
-        shapes = {"g1": (dim,), "b1": (dim,), "g2": (dim,), "b2": (dim,),
-                  "wqkv": (3 * dim, dim), "bqkv": (3 * dim,), "wo": (dim, dim), "bo": (dim,),
-                  "wu": (4 * dim, dim), "bu": (4 * dim,), "wd": (dim, 4 * dim), "bd": (dim,)}
-        for name, shape in shapes.items():
-            value = torch.ones(shape) if name[0] == "g" else torch.zeros(shape)
-            if name[0] == "w":
-                value.normal_(0, 0.02)
-            setattr(self, name, torch.nn.Parameter(value))
-
-    def forward(self, x):
-        b, t, c = x.shape
-        h = self.norm(x, self.g1, self.b1)
-        qkv = F.linear(h, self.wqkv, self.bqkv).view(b, t, 3, self.heads, c // self.heads)
-        q, k, v = qkv.permute(2, 0, 3, 1, 4)
-        a = causal_attention(q, k, v)
-        x = x + F.linear(a.transpose(1, 2).reshape(b, t, c), self.wo, self.bo)
-        h = F.linear(self.norm(x, self.g2, self.b2), self.wu, self.bu)
-        return x + F.linear(F.gelu(h, approximate="tanh"), self.wd, self.bd)
-
-
-class Gpt(torch.nn.Module):
-    def __init__(self, norm, vocab=50257, layers=12, dim=768, heads=12, context=1024):
-        super().__init__()
-        self.norm = norm
-        self.wte = torch.nn.Parameter(torch.empty(vocab, dim).normal_(0, 0.02))
-        self.wpe = torch.nn.Parameter(torch.empty(context, dim).normal_(0, 0.02))
-        self.blocks = torch.nn.ModuleList(Block(dim, heads, norm) for _ in range(layers))
-        self.g = torch.nn.Parameter(torch.ones(dim))
-        self.b = torch.nn.Parameter(torch.zeros(dim))
-
-    def stream(self, ids):
-        x = F.embedding(ids, self.wte) + self.wpe[: ids.shape[1]]
-        for block in self.blocks:
-            x = block(x)
-        return x
-
-    def head(self, x):
-        return F.linear(self.norm(x, self.g, self.b), self.wte)
-
-    def loss(self, ids, targets):
-        logits = self.head(self.stream(ids))
-        return F.cross_entropy(logits.view(-1, logits.shape[-1]), targets.reshape(-1))
-
-
 NORMS = {"layernorm": layer_norm, "rmsnorm": rms_norm}
 
 
-def model_row(name, arm, args, times):
-    row = {"name": name, "arm": arm, "batch": args.batch, "seq": args.seq, "dtype": "float32",
+def model_row(name, model, arm, batch, seq, times):
+    row = {"name": name, "model": model, "arm": arm, "batch": batch, "seq": seq, "dtype": "float32",
            **row_times(times)}
-    row["tokens_per_s"] = 1000 * args.batch * args.seq / row["median_ms"]
+    row["samples_per_s"] = 1000 * batch / row["median_ms"]
+    row["tokens_per_s"] = seq * row["samples_per_s"] if seq else None
     row["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
-    print(f"{arm:<12} {row['median_ms']:9.1f} ms  {row['tokens_per_s']:7.0f} tokens/s  "
+    print(f"{model:<10} {arm:<12} {row['median_ms']:9.1f} ms  {row['samples_per_s']:7.2f} samples/s  "
           f"process peak so far {row['peak_mb']:.0f} MB", end="")
     return row
 
 
 @torch.no_grad()
 def bench_infer(args):
-    models = {}
+    batch, seq, models = args.batch or 1, args.seq or 512, {}
     for arm in args.arms:
         torch.manual_seed(1)
-        models[arm] = Gpt(NORMS[arm], context=max(1024, args.seq))
-    ids = torch.randint(0, 50257, (args.batch, args.seq))
+        models[arm] = Gpt(NORMS[arm], context=max(1024, seq))
+    ids = torch.randint(0, 50257, (batch, seq))
     times = {arm: [] for arm in args.arms}
     for repeat in range(1 + args.steps):  # the first one warms up
         for i in range(len(args.arms)):
@@ -204,39 +153,42 @@ def bench_infer(args):
             times[arm].append((time.perf_counter() - start) * 1e3)
     rows = []
     for arm in args.arms:
-        rows.append({**model_row("infer", arm, args, times[arm][1:]), "model": "GPT-2 124M"})
+        rows.append(model_row("infer", "gpt2_124m", arm, batch, seq, times[arm][1:]))
         print()
     return rows
 
 
+def train_times(model, batch, seq, steps):
+    decayed = [p for p in model.parameters() if p.dim() > 1]
+    plain = [p for p in model.parameters() if p.dim() == 1]
+    optimiser = torch.optim.AdamW(
+        [{"params": decayed, "weight_decay": 0.1}, {"params": plain, "weight_decay": 0.0}],
+        lr=6e-4, betas=(0.9, 0.95), eps=1e-8)
+    inputs = [model.batch(batch, seq) for _ in range(4)]
+    times = []
+    for step in range(2 + steps):  # the first two warm up
+        start = time.perf_counter()
+        loss = model.loss(*inputs[step % len(inputs)])
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimiser.step()
+        optimiser.zero_grad(set_to_none=False)
+        times.append((time.perf_counter() - start) * 1e3)
+    return times[2:], loss.item()
+
+
 def bench_train(args):
     rows = []
-    for arm in args.arms:
-        norm = NORMS[arm]
-        torch.manual_seed(1)
-        model = Gpt(norm)
-        decayed = [p for p in model.parameters() if p.dim() > 1]
-        plain = [p for p in model.parameters() if p.dim() == 1]
-        optimiser = torch.optim.AdamW(
-            [{"params": decayed, "weight_decay": 0.1}, {"params": plain, "weight_decay": 0.0}],
-            lr=6e-4, betas=(0.9, 0.95), eps=1e-8)
-        times = []
-        for step in range(2 + args.steps):
-            ids = torch.randint(0, 50257, (args.batch, args.seq + 1))
-            start = time.perf_counter()
-            loss = model.loss(ids[:, :-1], ids[:, 1:])
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimiser.step()
-            optimiser.zero_grad(set_to_none=False)
-            if step >= 2:
-                times.append((time.perf_counter() - start) * 1e3)
-        row = model_row("train_step", arm, args, times)
-        row["step_ms"] = row["median_ms"]
-        row["loss"] = loss.item()
-        rows.append(row)
-        print(f"  loss {row['loss']:.3f}")
-        del model, optimiser, decayed, plain
+    for name in args.models:
+        build, batch, seq = MODELS[name]
+        batch, seq = args.batch or batch, (args.seq or seq) if seq else 0
+        for arm in args.arms:
+            torch.manual_seed(1)
+            times, loss = train_times(build(NORMS[arm]), batch, seq, args.steps)
+            row = {**model_row("train_step", name, arm, batch, seq, times), "loss": loss}
+            row["step_ms"] = row["median_ms"]
+            rows.append(row)
+            print(f"  loss {loss:.3f}")
     return rows
 
 
@@ -245,15 +197,14 @@ def main():
     parser.add_argument("what", choices=["ops", "train", "infer"])
     parser.add_argument("--shapes", nargs="*")
     parser.add_argument("--arms", nargs="*", default=list(NORMS), choices=list(NORMS))
+    parser.add_argument("--models", nargs="*", default=list(MODELS), choices=list(MODELS))
     parser.add_argument("--repeats", type=int, default=30)
-    parser.add_argument("--batch", type=int, help="default 4, infer 1")
-    parser.add_argument("--seq", type=int, help="default 256, infer 512")
+    parser.add_argument("--batch", type=int, help="default 4 for GPT-2, 8 for the others, infer 1")
+    parser.add_argument("--seq", type=int, help="default 256 for GPT-2, 128 for BERT, infer 512")
     parser.add_argument("--steps", type=int, default=7)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--json")
     args = parser.parse_args()
-    args.batch = args.batch or (1 if args.what == "infer" else 4)
-    args.seq = args.seq or (512 if args.what == "infer" else 256)
     torch.set_num_threads(args.threads)
     blas, core = loaded_blas()
     print(f"torch {torch.__version__}, {args.threads} threads, products by {blas} {core}")

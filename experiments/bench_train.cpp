@@ -8,6 +8,7 @@
 #include "core/allocator.h"
 #include "core/kernels/blas.h"
 #include "experiments/bench.h"
+#include "experiments/bench_batches.h"
 #include "experiments/json_output.h"
 #include "experiments/statistics.h"
 #include "experiments/trainer.h"
@@ -85,7 +86,7 @@ void one_step(std::vector<Arm>& arms, Arm& arm, bool keep) {
   if (keep) arm.steps.push_back(r);
 }
 
-void summarize(Arm& arm, int64_t tokens) {
+void summarize(Arm& arm, const TrainBench& bench) {
   const auto values = [&](double StepResult::*field) {
     std::vector<double> out;
     for (const StepResult& s : arm.steps) out.push_back(s.*field);
@@ -100,26 +101,51 @@ void summarize(Arm& arm, int64_t tokens) {
   arm.row.norm_ms = median(values(&StepResult::norm_ms));
   arm.row.update_ms = median(values(&StepResult::update_ms));
   arm.row.loss = arm.steps.back().loss;
-  arm.row.tokens_per_s = 1000.0 * static_cast<double>(tokens) / arm.row.median_ms;
+  const auto per_second = [&](int64_t count) {
+    return 1000.0 * static_cast<double>(count) / arm.row.median_ms;
+  };
+  arm.row.samples_per_s = per_second(bench.batch);
+  arm.row.tokens_per_s = per_second(bench.tokens);
+  arm.row.targets_per_s = per_second(arm.steps.back().tokens);
   arm.row.over_gemm_floor = arm.row.median_ms / arm.row.gemm_floor_ms;
 }
 
-}  // namespace
-
-TrainBench bench_train(Config config, const TrainBenchOptions& options) {
-  CBWC_CHECK(options.seq <= config.model.context, "bench train: --seq ", options.seq,
-             " is more than model.context ", config.model.context);
+// The config as the benchmark trains it; fills in what a batch is.
+Config bench_config(Config config, const TrainBenchOptions& options, TrainBench& bench) {
+  const Config::Model& m = config.model;
+  bench.batch = options.batch;
+  bench.dtype = m.dtype;
+  if (reads_images(config)) {
+    bench.patches = (m.image / m.patch) * (m.image / m.patch);
+  } else {
+    bench.seq = options.seq > 0 ? options.seq : std::min<int64_t>(256, m.context);
+    CBWC_CHECK(bench.seq <= m.context, "bench train: --seq ", bench.seq,
+               " is more than model.context ", m.context);
+    bench.tokens = bench.batch * bench.seq * (task_of(config) == Task::translation ? 2 : 1);
+  }
   config.data.batch = options.batch;
   config.optim.accumulate = 1;
   config.optim.schedule = "constant";
   config.optim.warmup = 0;
   if (options.dropout >= 0) config.model.dropout = config.model.attention_dropout = options.dropout;
-  const int64_t steps = options.warmup + options.steps + 3;
-  const TrainingData data = random_data(config, (steps + 1) * options.batch, 1, options.seq);
+  if (options.dropout == 0) config.model.drop_path = 0;
+  return config;
+}
+
+TrainingData prepared_data(const Config& config, const TrainBenchOptions& options, int64_t seq) {
+  constexpr int64_t kBatches = 4;  // different ones; what they hold has no bearing on the time
+  TrainingData data = random_data(config, (kBatches + 1) * options.batch, 1, seq);
+  data.train = std::make_shared<PreparedBatches>(
+      *data.train, StreamOptions{.batch_size = options.batch, .seed = 1, .prefetch = 0}, kBatches);
+  return data;
+}
+
+}  // namespace
+
+TrainBench bench_train(const Config& source, const TrainBenchOptions& options) {
   TrainBench bench;
-  bench.batch = options.batch;
-  bench.seq = options.seq;
-  bench.dtype = config.model.dtype;
+  const Config config = bench_config(source, options, bench);
+  const TrainingData data = prepared_data(config, options, bench.seq);
   bench.note = data.note;
   std::vector<Arm> arms = build_arms(config, options, data);
   for (int i = 0; i < options.warmup; ++i)
@@ -140,7 +166,7 @@ TrainBench bench_train(Config config, const TrainBenchOptions& options) {
       2.0 * 2048.0 * 2048 * 2048 / floor.best_ms({2048, 2048, 2048, false, false, 1}) / 1e6;
   for (Arm& arm : arms) {
     time_products(arm, floor);
-    summarize(arm, options.batch * options.seq);
+    summarize(arm, bench);
     bench.rows.push_back(arm.row);
   }
   return bench;

@@ -31,6 +31,7 @@ nlohmann::json train_bench_json(const TrainBench& bench) {
                     {"arm", r.arm},
                     {"batch", bench.batch},
                     {"seq", bench.seq},
+                    {"patches", bench.patches},
                     {"dtype", bench.dtype},
                     {"median_ms", json_number(r.median_ms)},
                     {"p10_ms", json_number(r.p10_ms)},
@@ -40,7 +41,9 @@ nlohmann::json train_bench_json(const TrainBench& bench) {
                     {"backward_ms", json_number(r.backward_ms)},
                     {"gradient_norm_ms", json_number(r.norm_ms)},
                     {"update_ms", json_number(r.update_ms)},
-                    {"tokens_per_s", json_number(r.tokens_per_s)},
+                    {"tokens_per_s", bench.tokens > 0 ? json_number(r.tokens_per_s) : nullptr},
+                    {"samples_per_s", json_number(r.samples_per_s)},
+                    {"targets_per_s", json_number(r.targets_per_s)},
                     {"peak_mb", json_number(r.peak_mb)},
                     {"loss", json_number(r.loss)},
                     {"matmul_flop", json_number(r.matmul_flop)},
@@ -54,21 +57,23 @@ nlohmann::json train_bench_json(const TrainBench& bench) {
           {"gemms", gemms_json(bench.rows.at(0).gemms)},
           {"cube_2048_gflop_per_s", json_number(bench.cube_gflop_per_s)},
           {"rss_peak_mb", json_number(bench.rss_peak_mb)},
-          {"tokens", bench.note}};
+          {"input", bench.note}};
 }
 
 std::string train_bench_table(const TrainBench& bench) {
-  std::string out = fmt::format("one training step of {} x {} tokens, {}; {}\n", bench.batch,
-                                bench.seq, bench.dtype, bench.note);
-  out += fmt::format("{:<16} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>10} {:>10} {:>8} {:>8}\n",
+  const std::string sample = bench.patches > 0 ? fmt::format("images of {} patches", bench.patches)
+                                               : fmt::format("{} tokens", bench.seq);
+  std::string out = fmt::format("one training step of {} x {}, {}; {}\n", bench.batch, sample,
+                                bench.dtype, bench.note);
+  out += fmt::format("{:<16} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>10} {:>10} {:>8} {:>8} {:>9}\n",
                      "arm", "step ms", "p10", "p90", "forward", "backward", "norm", "optimiser",
-                     "GEMM floor", "over", "peak MB");
+                     "GEMM floor", "over", "peak MB", "samples/s");
   for (const TrainBenchRow& r : bench.rows)
     out += fmt::format(
         "{:<16} {:>9.1f} {:>9.1f} {:>9.1f} {:>9.1f} {:>9.1f} {:>9.1f} {:>10.1f} "
-        "{:>10.1f} {:>8.3f} {:>8.0f}\n",
+        "{:>10.1f} {:>8.3f} {:>8.0f} {:>9.2f}\n",
         r.arm, r.median_ms, r.p10_ms, r.p90_ms, r.forward_ms, r.backward_ms, r.norm_ms, r.update_ms,
-        r.gemm_floor_ms, r.over_gemm_floor, r.peak_mb);
+        r.gemm_floor_ms, r.over_gemm_floor, r.peak_mb, r.samples_per_s);
   out += fmt::format("\nproducts of a step ({}), best of warm calls; a 2048-cube: {:.0f} GFLOP/s\n",
                      bench.rows.at(0).arm, bench.cube_gflop_per_s);
   out += fmt::format("{:>6} {:>6} {:>6} {:>4} {:>7} {:>9} {:>9} {:>9}\n", "m", "n", "k", "op",

@@ -40,12 +40,16 @@ void add_train(CLI::App& bench, CommandContext& context) {
                       "values of model.norm (default layernorm rmsnorm cbwc_rmsnorm)");
   command->add_option("--batch", o->bench.batch, "samples in a batch (default 4)")
       ->check(CLI::PositiveNumber);
-  command->add_option("--seq", o->bench.seq, "tokens in a sample (default 256)")
+  command
+      ->add_option("--seq", o->bench.seq,
+                   "tokens in a sample (default 256, or the context where that is less); images "
+                   "have none")
       ->check(CLI::PositiveNumber);
   command->add_option("--steps", o->bench.steps, "timed steps of each arm (default 7)")
       ->check(CLI::PositiveNumber);
   command->add_option("--dropout", o->bench.dropout,
-                      "in place of the config's (default 0; below 0: the config's)");
+                      "in place of dropout and attention_dropout, 0 also of drop_path (default 0; "
+                      "below 0: the config's)");
   command->callback([o, &context] {
     require_cpu(context.global.device);
     const Config config = load_config(o->config, o->sets);
