@@ -16,6 +16,7 @@ struct OpsBenchOptions {
   std::vector<std::string> dtypes = {"float32"};
   int repeats = 30;
   bool forward_only = false;
+  bool more = false;  // also the forward of GELU, tanh, sigmoid, gather_rows and rotary
 };
 struct OpsBenchRow {
   std::string name, dtype;
@@ -68,9 +69,33 @@ TrainBench bench_train(const Config& config, const TrainBenchOptions& options);
 nlohmann::json train_bench_json(const TrainBench& bench);
 std::string train_bench_table(const TrainBench& bench);
 
-// ---- bench infer: LayerNorm, the same weights folded, and no norm at all ------------------------
+// ---- bench loader: the training stream's samples beside the step's, each with nobody else working
+struct LoaderBenchOptions {
+  std::vector<int64_t> workers = {1, 2};
+  int64_t batches = 20;  // timed, of each number of workers, after a first one
+  int steps = 3;
+};
+struct LoaderRow {
+  int64_t workers = 0, samples = 0;
+  double samples_per_s = 0;
+  bool keeps_up = false;  // at least as many as the step takes
+};
+struct LoaderBench {
+  int64_t batch = 0;
+  double step_samples_per_s = 0;
+  std::string note;  // where the data come from
+  std::vector<LoaderRow> rows;
+};
+LoaderBench bench_loader(const Config& config, const LoaderBenchOptions& options);
+nlohmann::json loader_bench_json(const LoaderBench& bench);
+std::string loader_bench_table(const LoaderBench& bench);
+
+// ---- bench infer: LayerNorm, the same weights folded, and no norm at all; where not every norm
+// ---- folds, also every norm an RMSNorm, which is another function: its row is for timing only
+// ----
+inline constexpr const char* kAllRmsNorm = "all RMSNorm, not exact, timing only";
 struct InferBenchOptions {
-  std::vector<std::string> shapes;  // "8x512", BATCHxSEQ; empty: the default list
+  std::vector<std::string> shapes;  // "8x512", BATCHxSEQ, images "8"; empty: a default list
   double seconds = 5;               // of timed passes for each shape, all arms together
   int least_repeats = 6;            // of each arm, whatever the time
 };
@@ -82,17 +107,22 @@ struct NormCallRow {
   PairedRatio speedup;  // LayerNorm's time over this arm's
 };
 struct InferRow {
-  std::string arm;  // layernorm, folded, none
-  int64_t batch = 0, seq = 0;
-  std::vector<double> ms;  // repeat by repeat; the arms' runs were neighbours
+  std::string arm;             // layernorm, folded, kAllRmsNorm, none
+  int64_t batch = 0, seq = 0;  // seq: 0 for images
+  int64_t tokens = 0;          // of a pass, both languages' in a translation
+  std::vector<double> ms;      // repeat by repeat; the arms' runs were neighbours
   double median_ms = 0, p10_ms = 0, p90_ms = 0, tokens_per_s = 0, peak_mb = 0;
   PairedRatio speedup, ceiling;  // LayerNorm's time over this arm's, and over that without norms
   double share_of_ceiling = 0;   // of the time that no norm saves; nan where that is not above 0
   double gemm_floor_ms = 0, over_gemm_floor = 0;  // attention's own products are not in the floor
+  double samples_per_s = 0;
+  double pays_after = 0;  // passes until folding has paid its time back; 0: never, or within noise
 };
 struct InferBench {
   std::string model, dtype, note;
   int64_t norms = 0;           // that became RMSNorms
+  int64_t all_norms = 0;       // LayerNorms of the model
+  double fold_ms = 0;          // detecting and folding
   double fold_difference = 0;  // folded against LayerNorm: largest difference / largest logit
   std::vector<NormCallRow> calls;
   std::vector<InferRow> rows;

@@ -43,7 +43,8 @@ nlohmann::json row_json(const InferBench& bench, const InferRow& r) {
                         {"median_ms", json_number(r.median_ms)},
                         {"p10_ms", json_number(r.p10_ms)},
                         {"p90_ms", json_number(r.p90_ms)},
-                        {"tokens_per_s", json_number(r.tokens_per_s)},
+                        {"tokens_per_s", r.tokens > 0 ? json_number(r.tokens_per_s) : nullptr},
+                        {"samples_per_s", json_number(r.samples_per_s)},
                         {"speedup_over_layernorm", json_number(r.speedup.ratio)},
                         {"speedup_ci95", interval_json(r.speedup)},
                         {"ceiling_speedup", json_number(r.ceiling.ratio)},
@@ -53,16 +54,20 @@ nlohmann::json row_json(const InferBench& bench, const InferRow& r) {
                         {"over_gemm_floor", json_number(r.over_gemm_floor)},
                         {"peak_mb", json_number(r.peak_mb)},
                         {"ms", r.ms}};
+  if (r.pays_after > 0) {
+    out["pays_after_passes"] = r.pays_after;
+    out["pays_after_tokens"] = r.pays_after * static_cast<double>(r.tokens);
+  }
   if (!std::isnan(r.share_of_ceiling)) out["share_of_ceiling"] = r.share_of_ceiling;
   return out;
 }
 
 std::string calls_table(const InferBench& bench) {
   std::string out = fmt::format(
-      "one norm call ({} norms were folded)\n{:>12} {:<10} {:>10} {:>9} {:>9} "
+      "one norm call ({} of {} norms were folded in {:.1f} ms)\n{:>12} {:<10} {:>10} {:>9} {:>9} "
       "{:>7}  {}\n",
-      bench.norms, "rows x cols", "norm", "median ms", "p10", "p90", "GB/s",
-      "LayerNorm's time over it [95 %]");
+      bench.norms, bench.all_norms, bench.fold_ms, "rows x cols", "norm", "median ms", "p10", "p90",
+      "GB/s", "LayerNorm's time over it [95 %]");
   for (const NormCallRow& c : bench.calls)
     out += fmt::format("{:>12} {:<10} {:>10.4f} {:>9.4f} {:>9.4f} {:>7.1f}  {}\n",
                        fmt::format("{}x{}", c.rows, c.cols),
@@ -87,6 +92,8 @@ nlohmann::json infer_bench_json(const std::vector<InferBench>& models) {
     for (const NormCallRow& c : bench.calls) calls.push_back(call_json(bench, c));
     notes.push_back({{"model", bench.model},
                      {"norms", bench.norms},
+                     {"all_norms", bench.all_norms},
+                     {"fold_ms", json_number(bench.fold_ms)},
                      {"note", bench.note},
                      {"fold_difference", json_number(bench.fold_difference)}});
   }
@@ -94,27 +101,30 @@ nlohmann::json infer_bench_json(const std::vector<InferBench>& models) {
 }
 
 std::string infer_bench_table(const InferBench& bench) {
+  const bool images = bench.rows.at(0).seq == 0;
+  size_t width = 0;
+  for (const InferRow& r : bench.rows) width = std::max(width, r.arm.size());
   std::string out =
       fmt::format("{}, {}: {}\n{}\n", bench.model, bench.dtype, bench.note, calls_table(bench));
-  out += fmt::format(
-      "a whole pass, logits of the last position (folded against LayerNorm: {:.1e} relative)\n",
-      bench.fold_difference);
+  out += fmt::format("a whole pass{} (folded against LayerNorm: {:.1e} relative)\n",
+                     images ? "" : ", logits of the last position", bench.fold_difference);
   out +=
-      fmt::format("{:>9} {:<10} {:>4} {:>10} {:>10} {:>10} {:>9} {:>8} {:>6}  {:<24} {:<13} {}\n",
-                  "batchxseq", "arm", "runs", "median ms", "p10", "p90", "tokens/s", "peak MB",
-                  "over", "LayerNorm's time / arm's", "", "of the ceiling");
+      fmt::format("{:>9} {:<{}} {:>4} {:>10} {:>10} {:>10} {:>9} {:>8} {:>6}  {:<24} {:<13} {}\n",
+                  images ? "batch" : "batchxseq", "arm", width, "runs", "median ms", "p10", "p90",
+                  images ? "images/s" : "tokens/s", "peak MB", "over", "LayerNorm's time / arm's",
+                  "", "of the ceiling");
   for (const InferRow& r : bench.rows) {
     const std::string share = r.arm != "folded" ? ""
                               : std::isnan(r.share_of_ceiling)
                                   ? "ceiling within noise"
                                   : fmt::format("{:.0f} %", 100 * r.share_of_ceiling);
     out += fmt::format(
-        "{:>9} {:<10} {:>4} {:>10.2f} {:>10.2f} {:>10.2f} {:>9.0f} {:>8.0f} {:>6.2f}  {:<24} "
-        "{:<13} "
-        "{}\n",
-        fmt::format("{}x{}", r.batch, r.seq), r.arm, r.ms.size(), r.median_ms, r.p10_ms, r.p90_ms,
-        r.tokens_per_s, r.peak_mb, r.over_gemm_floor,
-        r.arm == "layernorm" ? "" : ratio_text(r.speedup), verdict(r), share);
+        "{:>9} {:<{}} {:>4} {:>10.2f} {:>10.2f} {:>10.2f} {:>9.0f} {:>8.0f} {:>6.2f}  {:<24} "
+        "{:<13} {}\n",
+        images ? fmt::format("{}", r.batch) : fmt::format("{}x{}", r.batch, r.seq), r.arm, width,
+        r.ms.size(), r.median_ms, r.p10_ms, r.p90_ms, images ? r.samples_per_s : r.tokens_per_s,
+        r.peak_mb, r.over_gemm_floor, r.arm == "layernorm" ? "" : ratio_text(r.speedup), verdict(r),
+        share);
   }
   return out +
          "over: the median over the sum of the pass's matrix products, each at its best "

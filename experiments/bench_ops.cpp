@@ -2,9 +2,13 @@
 #include <chrono>
 #include <cstring>
 #include <functional>
+#include <numeric>
 
+#include "core/kernels/activation.h"
+#include "core/kernels/gather_rows.h"
 #include "core/kernels/layer_norm.h"
 #include "core/kernels/rms_norm.h"
+#include "core/kernels/rotary.h"
 #include "core/parallel.h"
 #include "core/rng.h"
 #include "experiments/bench.h"
@@ -33,6 +37,7 @@ void plain_copy(T* to, const T* from, int64_t n) {
 struct Buffers {
   int64_t rows, cols;
   Tensor x, y, dy, dx, gamma, beta, mean, rstd, rms_rstd, dgamma, dbeta, from, to;
+  Tensor ids;  // (rows): every row once, in a random order
 
   Buffers(int64_t r, int64_t c, DType dtype) : rows(r), cols(c) {
     Rng rng(1, "bench");
@@ -55,11 +60,16 @@ struct Buffers {
     // Backward reads two tensors and writes one: a copy of one and a half moves as much.
     from = make({rows * cols * 3 / 2}, 0.0);
     to = make({rows * cols * 3 / 2}, 0.0);
+    std::vector<int32_t> order(static_cast<size_t>(rows));
+    std::iota(order.begin(), order.end(), 0);
+    for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[rng.below(i)]);
+    ids = Tensor::from(order, {rows});
   }
 };
 
 // Places in the list of ops; what is about backward comes last.
 constexpr size_t kCopy = 0, kBackwardCopy = 3;
+constexpr int64_t kHead = 64;  // channels of a head for rotary positions
 
 template <class T>
 std::vector<Timed> make_ops(const Buffers& b) {
@@ -84,6 +94,26 @@ std::vector<Timed> make_ops(const Buffers& b) {
           {"copy_as_backward", copy(b.to, b.from)},
           {"layer_norm_backward", [=] { cpu::layer_norm_backward(ln_back); }},
           {"rms_norm_backward", [=] { cpu::rms_norm_backward(rms_back); }}};
+}
+
+// Other ops that read and write a tensor once, as a copy does.
+template <class T>
+void add_more(std::vector<Timed>& ops, const Buffers& b) {
+  const T* x = b.x.data<T>();
+  T* y = b.y.data<T>();
+  const auto activation = [&](const std::string& name, Activation kind) {
+    const ActivationForward<T> call{x, y, b.x.numel(), kind};
+    ops.push_back({name, [=] { cpu::activation_forward(call); }});
+  };
+  activation("gelu_erf_forward", Activation::gelu_erf);
+  activation("gelu_tanh_forward", Activation::gelu_tanh);
+  activation("tanh_forward", Activation::tanh);
+  activation("sigmoid_forward", Activation::sigmoid);
+  const GatherRows<T> gather{x, b.ids.data<int32_t>(), y, 1, b.rows, b.rows, b.cols};
+  ops.push_back({"gather_rows_forward", [=] { cpu::gather_rows_forward(gather); }});
+  if (b.cols % kHead != 0) return;
+  const Rotary<T> rotary{x, y, 1, b.rows, b.cols / kHead, kHead, kHead, 0, 1e4, false};
+  ops.push_back({"rotary_forward", [=] { cpu::rotary(rotary); }});
 }
 
 double time_calls(const std::function<void()>& run, int64_t calls) {
@@ -149,6 +179,9 @@ std::vector<OpsBenchRow> bench_ops(const OpsBenchOptions& options) {
       std::vector<Timed> ops = dispatch_float(parse_dtype(dtype), "bench ops", [&](auto zero) {
         return make_ops<decltype(zero)>(buffers);
       });
+      if (options.more)
+        dispatch_float(parse_dtype(dtype), "bench ops",
+                       [&](auto zero) { add_more<decltype(zero)>(ops, buffers); });
       if (options.forward_only) ops.resize(kBackwardCopy);
       measure(ops, options.repeats);
       if (!options.forward_only) measure_cold(ops, options.repeats);

@@ -1,4 +1,4 @@
-// cbwc bench ops | train | infer
+// cbwc bench ops | train | loader | infer
 #include "experiments/bench.h"
 
 #include <fmt/format.h>
@@ -17,6 +17,8 @@ void add_ops(CLI::App& bench, CommandContext& context) {
   command->add_option("--dtypes", o->dtypes, "float32 float64 (default float32)");
   command->add_option("--repeats", o->repeats, "timed repeats of each op (default 30)")
       ->check(CLI::PositiveNumber);
+  command->add_flag("--more", o->more,
+                    "also GELU, tanh, sigmoid, gathered rows and rotary positions, forward");
   command->callback([o, &context] {
     require_cpu(context.global.device);
     const std::vector<OpsBenchRow> rows = bench_ops(*o);
@@ -59,6 +61,32 @@ void add_train(CLI::App& bench, CommandContext& context) {
   });
 }
 
+struct LoaderOptions {
+  std::string config;
+  std::vector<std::string> sets;
+  LoaderBenchOptions bench;
+};
+
+void add_loader(CLI::App& bench, CommandContext& context) {
+  auto o = std::make_shared<LoaderOptions>();
+  CLI::App* command = bench.add_subcommand(
+      "loader", "samples that data.file's training stream gives, beside those of a training step");
+  add_config_options(*command, o->config, o->sets);
+  command->add_option("--workers", o->bench.workers, "numbers of loading threads (default 1 2)")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--batches", o->bench.batches, "timed batches for each (default 20)")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--steps", o->bench.steps, "timed training steps (default 3)")
+      ->check(CLI::PositiveNumber);
+  command->callback([o, &context] {
+    require_cpu(context.global.device);
+    const Config config = load_config(o->config, o->sets);
+    const LoaderBench result = bench_loader(config, o->bench);
+    fmt::print("{}", loader_bench_table(result));
+    write_command_json(context, "bench loader", config_json(config), loader_bench_json(result));
+  });
+}
+
 struct InferOptions {
   std::vector<std::string> configs = {"gpt2_124m", "gpt_quickstart"};
   std::vector<std::string> sets;
@@ -68,12 +96,16 @@ struct InferOptions {
 void add_infer(CLI::App& bench, CommandContext& context) {
   auto o = std::make_shared<InferOptions>();
   CLI::App* command = bench.add_subcommand(
-      "infer", "one forward pass: LayerNorm, the same weights folded, no norm; interleaved");
+      "infer",
+      "one forward pass: LayerNorm, the same weights folded, no norm; interleaved (and, where "
+      "not all norms fold, all RMSNorm, for its time alone)");
   command->add_option("CONFIG", o->configs,
                       "configs: files or bare names (default gpt2_124m gpt_quickstart)");
   add_set_option(*command, o->sets);
-  command->add_option("--shapes", o->bench.shapes,
-                      "BATCHxSEQ ..., at most 16384 tokens (default 1 and 8 x 128 to 4096)");
+  command->add_option(
+      "--shapes", o->bench.shapes,
+      "BATCHxSEQ ..., at most 16384 tokens; images: BATCH (default 1 and 8 x 128 to "
+      "4096; images 1 8)");
   command
       ->add_option("--seconds", o->bench.seconds,
                    "time for each shape, all arms together, in seconds (default 5)")
@@ -103,6 +135,7 @@ void add_bench_command(CLI::App& app, CommandContext& context) {
   bench->require_subcommand(1);
   add_ops(*bench, context);
   add_train(*bench, context);
+  add_loader(*bench, context);
   add_infer(*bench, context);
 }
 

@@ -3,6 +3,8 @@
 #include <set>
 
 #include "experiments/bench.h"
+#include "experiments/model_build.h"
+#include "tests/experiments/tiny_families.h"
 #include "tests/experiments/tiny_run.h"
 #include "tests/support/catch.h"
 
@@ -32,6 +34,7 @@ TEST_CASE("bench infer: every arm at every shape, and the folded model is the sa
   const InferBench bench = bench_infer(tiny(), quick());
   REQUIRE(bench.rows.size() == 6);
   CHECK(bench.norms == 5);
+  CHECK(bench.all_norms == 5);
   CHECK(bench.fold_difference > 0);
   CHECK(bench.fold_difference < kFloat32);
   CHECK(bench.note.find("positions for 40 tokens, the config has 16") != std::string::npos);
@@ -56,6 +59,53 @@ TEST_CASE("bench infer: every arm at every shape, and the folded model is the sa
   CHECK(bench.calls[3].rows == 80);
   CHECK(bench.calls[3].cols == 16);
   CHECK(bench.calls[3].speedup.ratio > 0);
+}
+
+TEST_CASE(
+    "bench infer: every family; where not every norm folds, all RMSNorm is named as inexact") {
+  const testing::TemporaryFolder folder;
+  for (const testing::TinyFamily& family : testing::tiny_families(folder)) {
+    INFO(family.name);
+    const Config config = testing::family_config(family);
+    const bool images = reads_images(config);
+    const InferBench bench = bench_infer(config, quick());
+    const bool part = bench.norms < bench.all_norms;
+    CHECK(part == (config.model.family == "bert" || config.model.family == "swin" ||
+                   config.model.family == "bloom"));
+    CHECK(bench.fold_ms > 0);
+    CHECK(bench.fold_difference < kFloat32);
+    std::vector<std::string> arms = {"layernorm", "folded", "none"};
+    if (part) arms.insert(arms.end() - 1, kAllRmsNorm);
+    REQUIRE(bench.rows.size() == 2 * arms.size());
+    for (size_t i = 0; i < bench.rows.size(); ++i) {
+      const InferRow& r = bench.rows[i];
+      CHECK(r.arm == arms[i % arms.size()]);
+      CHECK(r.batch == (i < arms.size() ? 1 : 2));
+      CHECK((r.seq == 0) == images);
+      CHECK(r.tokens == r.batch * r.seq * (config.model.family == "encoder_decoder" ? 2 : 1));
+      CHECK(r.ceiling.ratio == bench.rows[(i / arms.size() + 1) * arms.size() - 1].speedup.ratio);
+      CHECK(r.peak_mb > 0);
+    }
+    const nlohmann::json json = infer_bench_json({bench});
+    CHECK(json.at("rows")[0].at("tokens_per_s").is_null() == images);
+    CHECK(json.at("models")[0].at("all_norms") == bench.all_norms);
+    const std::string table = infer_bench_table(bench);
+    CHECK((table.find("not exact, timing only") != std::string::npos) == part);
+    CHECK((table.find("images/s") != std::string::npos) == images);
+  }
+}
+
+TEST_CASE("bench infer: the sizes of a Swin's norms are those of its stages and mergings") {
+  const testing::TemporaryFolder folder;
+  const Config config =
+      testing::family_config({"swin", testing::family_toml(folder, "swin")},
+                             {"model.image=12", "model.patch=2", "model.dim=8",
+                              "model.depths=[1, 1]", "model.stage_heads=[1, 2]", "model.window=3"});
+  InferBenchOptions o = quick();
+  o.shapes = {"2"};
+  std::set<std::pair<int64_t, int64_t>> sizes;
+  for (const NormCallRow& c : bench_infer(config, o).calls) sizes.insert({c.rows, c.cols});
+  CHECK(sizes == std::set<std::pair<int64_t, int64_t>>{{72, 8}, {18, 32}, {18, 16}});
 }
 
 TEST_CASE("bench infer: a time budget is used up, and untied heads fold too") {
