@@ -5,8 +5,11 @@
 #include <cmath>
 #include <filesystem>
 
+#include <fmt/ranges.h>
+
 #include "experiments/json_output.h"
 #include "experiments/model_setup.h"
+#include "experiments/random_samples.h"
 #include "experiments/run_directory.h"
 #include "layers/compare.h"
 
@@ -19,20 +22,35 @@ struct Input {
   ModelInput values;
 };
 
-// A few hundred positions of random input and of the run's own data: enough to see any mistake in
-// the fold, which touches every position, and little beside reading a model.
+// Of random input: the config's sizes where it says them.
+DataShape input_sizes(const Config& config, DataShape shape) {
+  if (config.model.vocab > 0) shape.vocab = config.model.vocab;
+  if (config.model.classes > 0) shape.classes = config.model.classes;
+  return shape;
+}
+
+// A few hundred positions, or two images, of random input and of the run's own data: enough to see
+// any mistake in the fold, which touches every position, and little beside reading a model.
 std::vector<Input> verification_inputs(const Config& config, const DataShape& shape,
                                        std::vector<std::string>& notes) {
   constexpr int64_t kSamples = 2, kTokens = 128;
   Config short_config = config;
-  short_config.model.vocab = shape.vocab;
   short_config.model.context = std::min(kTokens, config.model.context);
-  const auto first = [&](const DataSplit& split) { return *split.pass(kSamples, 1)->next(); };
+  const auto first = [&](const DataSplit& split) {
+    ModelInput input = input_of(*split.pass(kSamples, 1)->next());
+    input.rows = {};  // every position, not the masked ones alone
+    return input;
+  };
+  const DataShape sizes = input_sizes(config, shape);
   std::vector<Input> inputs = {
-      {"random input", input_of(first(*random_data(short_config, kSamples, 1).eval))}};
+      {"random input", first(*split_of(std::make_shared<RandomSamples>(
+                           short_config, sizes, kSamples, short_config.model.context, 1)))}};
   try {
     CBWC_CHECK(!config.data.file.empty(), "no data.file in the config");
-    inputs.push_back({config.data.file, input_of(first(*open_data(short_config).eval))});
+    const TrainingData data = open_data(short_config);
+    CBWC_CHECK(data.shape.channels == sizes.channels, config.data.file, " has images of ",
+               data.shape.channels, " channels, the model reads ", sizes.channels);
+    inputs.push_back({config.data.file, first(*data.eval)});
   } catch (const Error& e) {
     notes.push_back(std::string("verified on random input only: ") + e.what());
   }
@@ -40,15 +58,15 @@ std::vector<Input> verification_inputs(const Config& config, const DataShape& sh
 }
 
 std::unique_ptr<Model> copy_of(const Model& model, const Config& config, const DataShape& shape,
-                               DType dtype) {
-  std::unique_ptr<Model> copy = empty_model(config, shape, dtype);
+                               const std::vector<FoldPlan>& folds, DType dtype) {
+  std::unique_ptr<Model> copy = empty_model(config, shape, dtype, folds);
   NamedTensors values = model.state();
   for (auto& [name, value] : values) value = value.to(dtype);
   copy->load_state(values);
   return copy;
 }
 
-// All norms of a kind fold or none: what a config can say of a model.
+// What the config says of one kind of norm after the fold: rmsnorm when none of the kind is left.
 std::string kind_after(const FoldPlan& plan, const Detection& detection, bool qk,
                        const std::string& before) {
   const auto of_kind = [&](const std::string& name) {
@@ -59,27 +77,21 @@ std::string kind_after(const FoldPlan& plan, const Detection& detection, bool qk
   int64_t all = 0;
   for (const DetectedNorm& norm : detection.norms) all += of_kind(norm.name);
   const int64_t folded = std::count_if(plan.norms.begin(), plan.norms.end(), of_kind);
-  if (folded == 0) return before;
-  CBWC_CHECK(folded == all, "fold: ", folded, " of ", all, qk ? " query and key" : "",
-             " LayerNorms fold; a model of both kinds cannot be written as a config");
-  return "rmsnorm";
+  return folded > 0 && folded == all ? "rmsnorm" : before;
 }
 
+// Says of the fold what a config can say; load_model() takes the rest from the plan.
 Config folded_config(const Config& source, const FoldPlan& plan, const Detection& detection,
                      const std::string& out) {
   Config c = source;
   c.model.norm = kind_after(plan, detection, false, c.model.norm);
   c.model.qk_norm = kind_after(plan, detection, true, c.model.qk_norm);
-  if (!plan.ties.empty()) {
+  if (!plan.ties.empty() && c.model.family == "gpt") {
     if (plan.tied == HeadTie::untie)
       c.model.tied_head = false;
     else
       c.model.folded_tie = head_tie_name(plan.tied);
   }
-  for (const std::string& module : plan.auxiliary)
-    CBWC_CHECK(module == "wte" && plan.tied == HeadTie::runtime,
-               "fold: a gpt config cannot say that the output of '", module,
-               "' is centred at run time");
   c.run.out = out;
   c.run.init.clear();
   c.data.file = absolute_path(c.data.file);
@@ -91,27 +103,6 @@ int64_t parameter_bytes(const Module& model) {
   for (const ParameterPtr& p : model.parameters())
     bytes += static_cast<int64_t>(p->value().bytes());
   return bytes;
-}
-
-nlohmann::json plan_json(const FoldPlan& plan) {
-  nlohmann::json centre = nlohmann::json::array(), ties = centre, affine = centre;
-  for (const CentredParameter& c : plan.centre)
-    centre.push_back({{"parameter", c.parameter},
-                      {"axis", c.lane.axis},
-                      {"start", c.lane.start},
-                      {"end", c.lane.end},
-                      {"block", c.lane.block},
-                      {"together", c.together},
-                      {"scale", c.scale}});
-  for (const Tie& tie : plan.ties)
-    ties.push_back({{"parameter", tie.parameter}, {"head", tie.head}});
-  for (const AffineFold& a : plan.affine) {
-    std::vector<std::string> readers;
-    for (const AffineFold::Reader& r : a.readers) readers.push_back(r.module);
-    affine.push_back({{"norm", a.norm}, {"readers", readers}, {"skipped", a.skipped}});
-  }
-  return {{"norms", plan.norms}, {"centre", centre}, {"auxiliary", plan.auxiliary},
-          {"ties", ties},        {"affine", affine}, {"tied", head_tie_name(plan.tied)}};
 }
 
 nlohmann::json verifications_json(const std::vector<Verification>& all) {
@@ -127,21 +118,26 @@ nlohmann::json verifications_json(const std::vector<Verification>& all) {
   return out;
 }
 
-// Provenance, and what eval and generate read.
-nlohmann::json checkpoint_attributes(const FoldReport& report, const nlohmann::json& source) {
+// Provenance, and what load_model() reads the folder with.
+nlohmann::json checkpoint_attributes(const FoldReport& report, const LoadedModel& source) {
+  const nlohmann::json& a = source.attributes;
   const nlohmann::json model = config_json(report.source).at("model");
-  return {{"step", source.value("step", 0)},
-          {"seed", source.value("seed", report.source.run.seeds.at(0))},
-          {"data_checksum", source.value("data_checksum", "")},
+  nlohmann::json before = {{"norm", model.at("norm")},
+                           {"qk_norm", model.at("qk_norm")},
+                           {"tied_head", model.at("tied_head")}};
+  if (a.contains("folded")) before = a["folded"].at("before");  // as it was trained
+  nlohmann::json earlier = nlohmann::json::array();
+  for (const FoldPlan& plan : source.folds) earlier.push_back(plan_json(plan));
+  return {{"step", a.value("step", 0)},
+          {"seed", a.value("seed", report.source.run.seeds.at(0))},
+          {"data_checksum", a.value("data_checksum", "")},
           {"shape", shape_json(report.shape)},
           {"folded",
            {{"model", report.model},
             {"checkpoint", report.checkpoint},
             {"version", CBWC_VERSION},
-            {"before",
-             {{"norm", model.at("norm")},
-              {"qk_norm", model.at("qk_norm")},
-              {"tied_head", model.at("tied_head")}}},
+            {"before", before},
+            {"earlier", earlier},
             {"plan", plan_json(report.plan)},
             {"dropped_moments", report.dropped_moments},
             {"verification", verifications_json(report.verifications)}}}};
@@ -162,21 +158,13 @@ void write_folder(const FoldReport& report, const Model& model, const nlohmann::
   }
 }
 
-std::string carry_note(const Graph& graph, const Detection& plain) {
-  const int more = detect(graph, true).count(Verdict::foldable) - plain.count(Verdict::foldable);
-  if (more <= 0) return "--carry-mean: no more LayerNorms fold with it, so it was not used";
-  return fmt::format(
-      "--carry-mean: {} LayerNorms more would fold with it, but a gpt's config cannot say which "
-      "means "
-      "are carried, so it was not used",
-      more);
-}
-
 // The whole transformation again in float64, where it must be exact up to rounding.
 void verify_in_float64(const LoadedModel& loaded, const std::vector<Input>& inputs,
                        const FoldRequest& request, FoldReport& report) {
-  const auto before = copy_of(*loaded.model, loaded.config, loaded.shape, DType::f64);
-  const auto after = copy_of(*loaded.model, loaded.config, loaded.shape, DType::f64);
+  const auto copy = [&] {
+    return copy_of(*loaded.model, loaded.config, loaded.shape, loaded.folds, DType::f64);
+  };
+  const auto before = copy(), after = copy();
   apply_fold(*after, report.plan);
   for (const Input& input : inputs)
     report.verifications.push_back(
@@ -195,6 +183,7 @@ Verification compare_logits(Model& before, Model& after, const ModelInput& value
   v.max_rel = relative_difference(a, b);
   const int64_t vocab = a.size(-1);
   v.positions = a.numel() / vocab;
+  CBWC_CHECK(v.positions > 0, input, ": has no position to compare the logits of");
   dispatch_float(a.dtype(), "fold", [&](auto zero) {
     const auto *x = a.data<decltype(zero)>(), *y = b.data<decltype(zero)>();
     int64_t agree = 0;
@@ -224,22 +213,25 @@ FoldReport run_fold(const FoldRequest& request) {
   report.dtype = loaded.config.model.dtype;
   report.dropped_moments = static_cast<int64_t>(loaded.moments.size());
   const Graph graph = record_graph(*loaded.model, false);
-  const Detection detection = detect(graph);
+  const Detection detection = detect(graph, request.carry_mean);
   report.norms = static_cast<int64_t>(detection.norms.size());
   report.plan = plan_fold(detection, request.options);
-  if (request.carry_mean) report.notes.push_back(carry_note(graph, detection));
+  if (request.carry_mean && detection.carried.serves == 0)
+    report.notes.push_back("--carry-mean: no more LayerNorms fold with it, so it was not used");
   if (report.plan.empty()) return report;
   if (request.affine) plan_affine(graph, *loaded.model, report.plan);
   report.folded = folded_config(loaded.config, report.plan, detection, request.out);
 
   const DType dtype = parse_dtype(report.dtype);
-  auto folded = copy_of(*loaded.model, loaded.config, loaded.shape, dtype);
+  auto folded = copy_of(*loaded.model, loaded.config, loaded.shape, loaded.folds, dtype);
   const auto start = std::chrono::steady_clock::now();
   apply_fold(*folded, report.plan);
   report.fold_ms =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-  folded =
-      copy_of(*folded, report.folded, loaded.shape, dtype);  // what reading the folder will give
+  std::vector<FoldPlan> folds = loaded.folds;
+  folds.push_back(report.plan);
+  // What reading the folder will give.
+  folded = copy_of(*folded, report.folded, loaded.shape, folds, dtype);
   report.extra_bytes = parameter_bytes(*folded) - parameter_bytes(*loaded.model);
 
   const std::vector<Input> inputs = verification_inputs(report.folded, report.shape, report.notes);
@@ -249,8 +241,7 @@ FoldReport run_fold(const FoldRequest& request) {
     report.verifications.push_back(
         compare_logits(*loaded.model, *folded, input.values, input.name, tolerance));
   for (const Verification& v : report.verifications) report.failed |= !v.passed;
-  if (!report.failed)
-    write_folder(report, *folded, checkpoint_attributes(report, loaded.attributes));
+  if (!report.failed) write_folder(report, *folded, checkpoint_attributes(report, loaded));
   return report;
 }
 
@@ -268,6 +259,19 @@ std::string fold_text(const FoldReport& r) {
   for (const Tie& tie : r.plan.ties)
     out += fmt::format("tie of {} with {}: {}, {:+} bytes\n", tie.parameter, tie.head,
                        head_tie_name(r.plan.tied), r.extra_bytes);
+  for (const std::string& module : r.plan.auxiliary)
+    out += fmt::format("what {} returns is centred at run time\n", module);
+  const CarriedMeans& carried = r.plan.carried;
+  if (carried.serves > 0)
+    out += fmt::format(
+        "{} of them by carrying means: added back before {}; one more channel from {} parameters{}"
+        "\n",
+        carried.serves, fmt::join(carried.readers, ", "),
+        std::count_if(r.plan.centre.begin(), r.plan.centre.end(),
+                      [](const CentredParameter& c) { return c.carries_mean; }),
+        carried.projected.empty()
+            ? ""
+            : fmt::format("; split off at run time after {}", fmt::join(carried.projected, ", ")));
   for (const AffineFold& a : r.plan.affine)
     out +=
         a.skipped.empty()
@@ -275,7 +279,7 @@ std::string fold_text(const FoldReport& r) {
             : fmt::format("gain and bias of {}: left in place, {}\n", a.norm, a.skipped);
   for (const Verification& v : r.verifications)
     out += fmt::format(
-        "{}, {} positions of {}: largest difference {:.2e} ({:.2e} relative), likeliest token "
+        "{}, {} positions of {}: largest difference {:.2e} ({:.2e} relative), likeliest answer "
         "equal at {:.2f} %{}\n",
         v.dtype, v.positions, v.input, v.max_abs, v.max_rel, 100 * v.argmax_agreement,
         v.passed ? "" : ": NOT EQUAL");
@@ -298,6 +302,7 @@ nlohmann::json fold_json(const FoldReport& r) {
   return {{"norms", r.norms},
           {"folded", r.plan.norms.size()},
           {"auxiliary", r.plan.auxiliary.size()},
+          {"carried", r.plan.carried.serves},
           {"tied", r.plan.ties.empty() ? nlohmann::json() : head_tie_name(r.plan.tied)},
           {"dtype", r.dtype},
           {"max_abs_difference", json_number(max_abs)},

@@ -13,9 +13,8 @@ struct FoldRequest {
   std::string model, out;  // MODEL as in load_model(); a folder that is not there yet
   std::vector<std::string> sets;
   FoldOptions options;
-  bool affine = false;  // also fold gains and biases into their readers
-  bool carry_mean =
-      false;  // note how many norms more would fold: a gpt's config has no word for it
+  bool affine = false;      // also fold gains and biases into their readers
+  bool carry_mean = false;  // fold more norms by carrying means where that pays (method.md 5)
   // Largest difference that passes, as Verification::max_rel.
   double tolerance64 = 1e-10, tolerance32 = 1e-4;
 };
@@ -26,7 +25,7 @@ struct Verification {
   int64_t positions = 0;
   double max_abs = 0;           // over all logits
   double max_rel = 0;           // max_abs over the largest logit before; infinite for a NaN
-  double argmax_agreement = 0;  // part of the positions with the same likeliest token
+  double argmax_agreement = 0;  // part of the positions with the same likeliest answer
   bool passed = false;
 };
 Verification compare_logits(Model& before, Model& after, const ModelInput& values,

@@ -6,6 +6,7 @@
 
 #include "experiments/json_output.h"
 #include "experiments/model_graph.h"
+#include "layers/layer_norm.h"
 
 namespace cbwc {
 namespace {
@@ -45,23 +46,98 @@ Tensor with_row_means(const Tensor& table, const Tensor& means) {
   return Tensor::from(e, {rows, cols});
 }
 
-void absorb_tie(NamedTensors& values, const Config& config, const LoadedModel& source) {
-  const auto means = values.find("head.row_means");
-  if (means != values.end() && config.model.folded_tie != "rank_one") {
-    values["wte.weight"] = with_row_means(values.at("wte.weight"), means->second);
-    values.erase(means);
+// W + 1 r: a writer whose last channel along the axis carries the mean of the others.
+Tensor with_carried_mean(const Tensor& carrying, int axis) {
+  const Tensor x = carrying.to(DType::f64).contiguous();
+  Shape shape = x.shape();
+  const int64_t channels = --shape[static_cast<size_t>(axis)];
+  int64_t outer = 1, inner = 1;
+  for (int i = 0; i < x.rank(); ++i)
+    if (i != axis) (i < axis ? outer : inner) *= x.size(i);
+  std::vector<double> out(static_cast<size_t>(outer * channels * inner));
+  for (int64_t o = 0; o < outer; ++o)
+    for (int64_t c = 0; c < channels; ++c)
+      for (int64_t i = 0; i < inner; ++i) {
+        const double* slab = x.data<double>() + o * (channels + 1) * inner;
+        out[static_cast<size_t>((o * channels + c) * inner + i)] =
+            slab[c * inner + i] + slab[channels * inner + i];
+      }
+  return Tensor::from(out, shape);
+}
+
+// The values as a model without what the fold added would hold them, `fresh` being its own: a head
+// that is tied again, and writers that write their means again.
+void absorb(const FoldPlan& plan, const NamedTensors& fresh, NamedTensors& values) {
+  for (const Tie& tie : plan.ties) {
+    const auto means = values.find(tie.head + ".row_means");
+    const auto untied = values.find(tie.head + ".weight");
+    if (means != values.end() && fresh.count(means->first) == 0) {
+      values[tie.parameter] = with_row_means(values.at(tie.parameter), means->second);
+      values.erase(means);
+    }
+    if (plan.tied == HeadTie::untie && untied != values.end() && fresh.count(untied->first) == 0) {
+      values[tie.parameter] = untied->second;
+      values.erase(untied);
+    }
   }
-  if (config.model.tied_head && !source.config.model.tied_head) {
-    values["wte.weight"] = values.at("head.weight");
-    values.erase("head.weight");
+  for (const CentredParameter& c : plan.centre)
+    if (c.carries_mean)
+      values[c.parameter] = with_carried_mean(values.at(c.parameter), c.lane.axis);
+}
+
+const LayerNorm* find_layer_norm(const Module& module) {
+  const auto* norm = dynamic_cast<const LayerNorm*>(&module);
+  if (norm != nullptr && !norm->is_rms_norm()) return norm;
+  for (const Module* child : module.children())
+    if ((norm = find_layer_norm(*child)) != nullptr) return norm;
+  return nullptr;
+}
+
+// Of a folded model: the first thing that an arm of RMSNorms alone has no place for, or "".
+std::string beyond_rms_norms(const LoadedModel& from) {
+  const LayerNorm* left = find_layer_norm(*from.model);
+  if (left != nullptr) return "'" + left->path() + "' is still a LayerNorm";
+  const bool gpt = from.config.model.family == "gpt";  // whose config says how the tie was settled
+  for (const FoldPlan& plan : from.folds) {
+    for (const std::string& module : plan.auxiliary)
+      if (!gpt) return "the output of '" + module + "' is centred at run time";
+    if (plan.carried.serves > 0) return "means are carried to '" + plan.carried.readers[0] + "'";
+    if (!gpt && !plan.ties.empty()) return "the tie of '" + plan.ties[0].head + "' was settled";
   }
+  return "";
+}
+
+// The norms that cbwc_rmsnorm does not compute as layernorm, dropout apart.
+std::vector<std::string> inexact_norms(Config config, const DataShape& shape) {
+  config.model.dropout = config.model.attention_dropout = 0;
+  std::vector<std::string> out;
+  for (const NormExactness& n : norm_exactness(config, shape))
+    if (!n.exact) out.push_back(n.norm);
+  return out;
+}
+
+void note_other_function(const Config& config, const LoadedModel& from,
+                         std::vector<std::string>& notes) {
+  const std::string &here = config.model.norm, &stored = from.config.model.norm;
+  const bool layernorm = !from.folds.empty() || stored == "layernorm";
+  const std::string there = layernorm ? "layernorm" : stored;
+  if (here == there || here == stored) return;
+  if (!ignores_means(here) || !ignores_means(there)) {
+    notes.push_back("warning: weights of the " + stored + " arm are another function in " + here);
+    return;
+  }
+  const std::vector<std::string> norms = inexact_norms(config, from.shape);
+  if (!norms.empty())
+    notes.push_back(fmt::format(
+        "warning: weights of the {} arm are another function in {}, where {} norms are not the "
+        "same: {}{}",
+        there, here, norms.size(), norms[0], norms.size() > 1 ? ", ..." : ""));
 }
 
 // A BERT for another task has another head: its own stays as it was drawn.
-void keep_new_head(NamedTensors& values, const Model& model, const Config& config,
+void keep_new_head(NamedTensors& values, const NamedTensors& fresh, const Config& config,
                    const LoadedModel& source, std::vector<std::string>& notes) {
   if (config.model.family != "bert" || config.model.task == source.config.model.task) return;
-  const NamedTensors fresh = model.state();
   std::vector<std::string> dropped, kept;
   for (const auto& [name, value] : values)
     if (fresh.count(name) == 0) dropped.push_back(name);
@@ -77,14 +153,20 @@ std::vector<std::string> load_from(Model& model, const Config& config, const Loa
                                    const std::string& name) {
   check_architecture(config, from, name);
   const Config::Model &there = from.config.model, &here = config.model;
-  CBWC_CHECK(ignores_means(here.norm) ||
-                 (there.folded_tie == here.folded_tie && there.tied_head == here.tied_head),
-             "run.init: model.folded_tie is ", there.folded_tie, " in ", name, ", ",
-             here.folded_tie, " in this run; only layernorm and cbwc_rmsnorm go on without it");
+  if (!ignores_means(here.norm)) {
+    CBWC_CHECK(there.folded_tie == here.folded_tie && there.tied_head == here.tied_head,
+               "run.init: model.folded_tie is ", there.folded_tie, " in ", name, ", ",
+               here.folded_tie, " in this run; only layernorm and cbwc_rmsnorm go on without it");
+    const std::string more = from.folds.empty() ? "" : beyond_rms_norms(from);
+    CBWC_CHECK(more.empty(), "run.init: ", name, " is a folded model in which ", more,
+               "; only layernorm and cbwc_rmsnorm go on from it");
+  }
   NamedTensors values = from.model->state();
+  const NamedTensors fresh = model.state();
   std::vector<std::string> notes;
-  absorb_tie(values, config, from);
-  keep_new_head(values, model, config, from, notes);
+  for (auto plan = from.folds.rbegin(); plan != from.folds.rend(); ++plan)
+    absorb(*plan, fresh, values);
+  keep_new_head(values, fresh, config, from, notes);
   for (auto& [key, value] : values) value = value.to(model.dtype());
   try {
     model.load_state(values);
@@ -107,14 +189,7 @@ std::vector<std::string> load_initial_weights(Model& model, const Config& config
   std::vector<std::string> notes = {"starting from " + from.checkpoint_path};
   for (std::string& note : load_from(model, config, from, from.checkpoint_path))
     notes.push_back(std::move(note));
-  const Config::Model &there = from.config.model, &here = config.model;
-  const bool folded = from.attributes.contains("folded");
-  const bool same = there.norm == here.norm ||
-                    (ignores_means(here.norm) && ignores_means(there.norm)) ||
-                    (folded && ignores_means(here.norm));
-  if (!same)
-    notes.push_back("warning: weights of the " + there.norm + " arm are another function in " +
-                    here.norm);
+  note_other_function(config, from, notes);
   return notes;
 }
 

@@ -9,10 +9,11 @@
 namespace cbwc {
 
 // Loads the weights of `source` (a run, a checkpoint, a folded model) into the model of `config`.
-// In the layernorm and cbwc_rmsnorm arms what a fold did for the head is absorbed: the raw table is
-// E + r 1^T, or the untied head's, so that the run goes on as the model before the fold would with
-// fresh moments. Returns notes on what will not be the same function. Error when the two are of
-// another architecture, naming the key, or a parameter does not fit.
+// In the layernorm and cbwc_rmsnorm arms what a fold added is absorbed: the raw table is E + r 1^T,
+// or the untied head's, and a writer writes the mean that it carried in a channel of its own, so
+// that the run goes on as the model before the fold would with fresh moments. Returns notes on what
+// will not be the same function. Error when the two are of another architecture, naming the key, a
+// parameter does not fit, or an arm of RMSNorms alone has no place for something of the fold.
 std::vector<std::string> load_initial_weights(Model& model, const Config& config,
                                               const std::string& source);
 

@@ -79,11 +79,15 @@ NamedTensors tensors_below(const Checkpoint& checkpoint, const std::string& pref
   return out;
 }
 
-std::unique_ptr<Model> empty_model(const Config& config, const DataShape& shape, DType dtype) {
+std::unique_ptr<Model> empty_model(const Config& config, const DataShape& shape, DType dtype,
+                                   const std::vector<FoldPlan>& folds) {
   Config c = config;
   c.model.dtype = dtype_name(dtype);
   c.model.init_std = 0;
-  return build_model(c, shape, static_cast<uint64_t>(config.run.seeds.at(0)));
+  std::unique_ptr<Model> model =
+      build_model(c, shape, static_cast<uint64_t>(config.run.seeds.at(0)));
+  for (const FoldPlan& plan : folds) apply_structure(*model, plan);
+  return model;
 }
 
 LoadedModel load_model(const std::string& model, const std::vector<std::string>& sets) {
@@ -116,8 +120,9 @@ LoadedModel load_model(const std::string& model, const std::vector<std::string>&
   else if (table != values.end() && table->second.rank() == 2)
     loaded.shape.vocab = table->second.size(0);
   if (c.model.vocab == 0) c.model.vocab = loaded.shape.vocab;
-  loaded.model = empty_model(c, loaded.shape, parse_dtype(c.model.dtype));
   try {
+    loaded.folds = folds_of(loaded.attributes);
+    loaded.model = empty_model(c, loaded.shape, parse_dtype(c.model.dtype), loaded.folds);
     loaded.model->load_state(values);
   } catch (const Error& e) {
     detail::fail(path, ": ", e.what());

@@ -9,6 +9,7 @@
 #include "autograd/analysis/graph.h"
 #include "data/checkpoint.h"
 #include "experiments/config.h"
+#include "experiments/fold_plan.h"
 #include "experiments/model_build.h"
 
 namespace cbwc {
@@ -21,6 +22,7 @@ struct LoadedModel {
   nlohmann::json attributes;          // of the checkpoint; an empty object without
   std::vector<std::string> moments;   // the optimiser's tensors in the checkpoint, by name
   std::vector<std::string> warnings;  // damaged checkpoints that were passed over
+  std::vector<FoldPlan> folds;        // what `cbwc fold` did to it, the first one first
 };
 
 // `model`: a config file or the name of a shipped config; a run folder (its newest whole
@@ -30,8 +32,9 @@ struct LoadedModel {
 // `sets` as in load_config(), for a config only.
 LoadedModel load_model(const std::string& model, const std::vector<std::string>& sets = {});
 
-// A model to load weights into: all of them zero but the gains.
-std::unique_ptr<Model> empty_model(const Config& config, const DataShape& shape, DType dtype);
+// A model to load weights into, all of them zero but the gains, with the structure of its folds.
+std::unique_ptr<Model> empty_model(const Config& config, const DataShape& shape, DType dtype,
+                                   const std::vector<FoldPlan>& folds = {});
 
 // Norm by norm: is cbwc_rmsnorm's norm the same function as the layernorm arm's, in training with
 // the config's dropout? From the detector. Norms that the arm leaves alone are not listed.

@@ -128,14 +128,4 @@ nlohmann::json result_object(const std::string& command, const Config& config,
           {"results", results}};
 }
 
-LoadedRun load_run(const std::string& path) {
-  const RunDirectory run = RunDirectory::open(path);
-  LoadedRun loaded;
-  loaded.config = run.config();
-  loaded.checkpoint_path = run.newest(loaded.warnings);
-  CBWC_CHECK(!loaded.checkpoint_path.empty(), path, ": has no checkpoint yet");
-  loaded.checkpoint = read_checkpoint(loaded.checkpoint_path, loaded.config.data.file_locking);
-  return loaded;
-}
-
 }  // namespace cbwc

@@ -55,13 +55,4 @@ std::string csv_number(double value);  // 9 digits; "nan", "inf", "-inf"
 nlohmann::json result_object(const std::string& command, const Config& config,
                              const nlohmann::json& results);
 
-// A trained model and what made it, for eval and generate. `path`: a run directory.
-struct LoadedRun {
-  Config config;
-  Checkpoint checkpoint;
-  std::string checkpoint_path;
-  std::vector<std::string> warnings;
-};
-LoadedRun load_run(const std::string& path);
-
 }  // namespace cbwc

@@ -52,11 +52,13 @@ double TokenWindow::mean_loss() const {
   return tokens_ > 0 ? loss_sum_ / static_cast<double>(tokens_) : loss_sum_;
 }
 
-Trainer::Trainer(const Config& config, int64_t seed, TrainingData data)
+Trainer::Trainer(const Config& config, int64_t seed, TrainingData data,
+                 std::unique_ptr<Model> model)
     : config_(config),
       data_(std::move(data)),
       seed_(seed),
-      model_(build_model(config, data_.shape, static_cast<uint64_t>(seed))),
+      model_(model ? std::move(model)
+                   : build_model(config, data_.shape, static_cast<uint64_t>(seed))),
       flat_(ordered_parameters(*model_)),
       schedule_(schedule_of(config)),
       rng_(static_cast<uint64_t>(seed), "dropout") {
@@ -193,12 +195,17 @@ Checkpoint Trainer::save(const nlohmann::json& extra) const {
   return c;
 }
 
+void check_checksum(const nlohmann::json& attributes, const TrainingData& data,
+                    const std::string& file) {
+  const std::string checksum = attributes.at("data_checksum").get<std::string>();
+  CBWC_CHECK(checksum.empty() || checksum == data.checksum,
+             "the checkpoint was trained on other data: checksum ", checksum, ", ", file, " has ",
+             data.checksum);
+}
+
 void Trainer::load_weights(const Checkpoint& c) {
   const nlohmann::json a = nlohmann::json::parse(c.attributes_json);
-  const std::string checksum = a.at("data_checksum").get<std::string>();
-  CBWC_CHECK(checksum.empty() || checksum == data_.checksum,
-             "the checkpoint was trained on other data: checksum ", checksum, ", ",
-             config_.data.file, " has ", data_.checksum);
+  check_checksum(a, data_, config_.data.file);
   model_->load_state(tensors_below(c, "model/"));
   step_ = a.at("step").get<int64_t>();
 }

@@ -64,7 +64,9 @@ std::string metric_of(const Config& config);
 
 class Trainer {
  public:
-  Trainer(const Config& config, int64_t seed, TrainingData data);
+  // `model`: built for the config (null: a fresh one of the seed).
+  Trainer(const Config& config, int64_t seed, TrainingData data,
+          std::unique_ptr<Model> model = nullptr);
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
@@ -78,7 +80,7 @@ class Trainer {
   Checkpoint save(const nlohmann::json& extra) const;
   nlohmann::json load(const Checkpoint& checkpoint);  // returns `extra`; Error when it does not fit
 
-  void load_weights(const Checkpoint& checkpoint);  // for use, not for going on
+  void load_weights(const Checkpoint& checkpoint);  // and the step; not what going on needs
 
   Model& model() { return *model_; }
   FlatParameters& parameters() { return flat_; }
@@ -107,6 +109,10 @@ class Trainer {
   TapeObserver observer_;
   int64_t step_ = 0, skipped_ = 0;
 };
+
+// Error when the checkpoint of these attributes was trained on data other than `file`'s.
+void check_checksum(const nlohmann::json& attributes, const TrainingData& data,
+                    const std::string& file);
 
 // Norm of the scaled gradients of "blocks.0", "blocks.1", ... and of each other top module.
 std::vector<std::pair<std::string, double>> gradient_depth(const FlatParameters& parameters,

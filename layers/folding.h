@@ -60,4 +60,9 @@ void plan_affine(const Graph& graph, const Module& model, FoldPlan& plan);
 // there, is of another kind, or holds a number that is not finite.
 void apply_fold(Module& model, const FoldPlan& plan);
 
+// Gives a model that was built from its config the structure that apply_fold() gave the folded one
+// (norms, run-time centrings, carried means, settled ties), so that the folded values can be read
+// into it. What its config says already stays. Error naming what does not fit.
+void apply_structure(Module& model, const FoldPlan& plan);
+
 }  // namespace cbwc

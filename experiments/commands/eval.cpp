@@ -9,18 +9,32 @@
 #include "data/text.h"
 #include "experiments/command.h"
 #include "experiments/json_output.h"
-#include "experiments/run_directory.h"
+#include "experiments/model_graph.h"
 #include "experiments/trainer.h"
 #include "experiments/translation.h"
 
 namespace cbwc {
 namespace {
 
-LoadedRun open(const std::string& path) {
-  LoadedRun run = load_run(path);
-  for (const std::string& warning : run.warnings)
+// A trained or folded model with the data of its run.
+struct Opened {
+  Config config;
+  TrainingData data;
+  int64_t step;
+  std::unique_ptr<Trainer> trainer;
+};
+
+Opened open(const std::string& path, const std::string& eval_split) {
+  LoadedModel loaded = load_model(path);
+  for (const std::string& warning : loaded.warnings)
     fmt::print(stderr, "warning: skipped {}\n", warning);
-  return run;
+  CBWC_CHECK(!loaded.checkpoint_path.empty(), path,
+             ": is a config; expected a run, a checkpoint or a folded model");
+  Opened o{loaded.config, open_data(loaded.config, eval_split), loaded.attributes.at("step"), {}};
+  check_checksum(loaded.attributes, o.data, o.config.data.file);
+  o.trainer = std::make_unique<Trainer>(o.config, o.config.run.seeds.at(0), o.data,
+                                        std::move(loaded.model));
+  return o;
 }
 
 struct EvalOptions {
@@ -30,20 +44,18 @@ struct EvalOptions {
 
 int run_eval(const EvalOptions& options, const CommandContext& context) {
   require_cpu(context.global.device);
-  const LoadedRun run = open(options.run);
-  const TrainingData data = open_data(run.config, options.split);
-  Trainer trainer(run.config, run.config.run.seeds.at(0), data);
-  trainer.load_weights(run.checkpoint);
+  const Opened run = open(options.run, options.split);
+  const TrainingData& data = run.data;
+  Trainer& trainer = *run.trainer;
   Evaluation e = trainer.evaluate(*data.eval, options.batches);
   trainer.add_final_metrics(e.metrics, options.batches * run.config.data.batch);
-  fmt::print("{} at step {}, {} split: loss {:.6f}", options.run, trainer.steps(), options.split,
-             e.loss);
+  fmt::print("{} at step {}, {} split: loss {:.6f}", options.run, run.step, options.split, e.loss);
   for (const auto& [name, value] : e.metrics.items())
     fmt::print(", {} {:.4f}", name, number_from_json(value));
   fmt::print("\n");
   write_command_json(context, "eval", config_json(run.config),
                      {{"split", options.split},
-                      {"step", trainer.steps()},
+                      {"step", run.step},
                       {"samples", data.eval->samples()},
                       {"targets", e.targets},
                       {"loss", json_number(e.loss)},
@@ -92,10 +104,9 @@ int run_generate(const GenerateOptions& options, const CommandContext& context) 
   require_cpu(context.global.device);
   const size_t bad = invalid_utf8(options.prompt);
   CBWC_CHECK(bad == std::string_view::npos, "--prompt is not UTF-8: byte offset ", bad);
-  const LoadedRun run = open(options.run);
-  const TrainingData data = open_data(run.config, "");
-  Trainer trainer(run.config, run.config.run.seeds.at(0), data);
-  trainer.load_weights(run.checkpoint);
+  const Opened run = open(options.run, "");
+  const TrainingData& data = run.data;
+  Trainer& trainer = *run.trainer;
   if (task_of(run.config) == Task::translation) {
     const std::string text = translate_text(trainer.model(), data, run.config, options.prompt);
     fmt::print("{}\n", text);

@@ -49,8 +49,8 @@ void add_fold_command(CLI::App& app, CommandContext& context) {
   command->add_flag("--auxiliary-centring", o->request.options.auxiliary_centring,
                     "also fold norms that need a centring inserted, at its price");
   command->add_flag("--carry-mean", o->request.carry_mean,
-                    "say how many norms more would fold with carried means (not written: a gpt "
-                    "folds without)");
+                    "also fold norms whose stream has readers that need the mean: it is carried to "
+                    "them in one more channel");
   command->add_flag("--affine", o->request.affine,
                     "also fold gains and biases into the Linears that read them");
   command->callback([o, &context] { context.exit_code = run(*o, context); });

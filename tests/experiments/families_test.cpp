@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "experiments/json_output.h"
-#include "experiments/run_directory.h"
+#include "experiments/model_graph.h"
 #include "experiments/train_run.h"
 #include "experiments/trainer.h"
 #include "tests/experiments/tiny_families.h"
@@ -127,9 +127,8 @@ TEST_CASE("Every family's run leaves its metrics, its checkpoints and a report")
     CHECK(outcome.val.size() == 2);
 
     // The stored config is complete: the run opens again from its folder alone.
-    LoadedRun run = load_run(request.dir);
-    Trainer trainer(run.config, 1, open_data(run.config));
-    trainer.load_weights(run.checkpoint);
+    LoadedModel run = load_model(request.dir);
+    Trainer trainer(run.config, 1, open_data(run.config), std::move(run.model));
     const Evaluation again = trainer.evaluate();
     CHECK(again.loss == outcome.val_loss);
     request.resume = true;

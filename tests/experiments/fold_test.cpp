@@ -1,5 +1,6 @@
-// cbwc fold on GPTs: the written folder is the same function, bad input and failed checks write
-// nothing, and training goes on from it as from the model before.
+// cbwc fold on GPTs (fold_families_test.cpp: on the others): the written folder is the same
+// function, bad input and failed checks write nothing, and training goes on from it as from the
+// model before.
 #include "experiments/fold.h"
 
 #include <algorithm>
@@ -245,7 +246,8 @@ TEST_CASE("run.init refuses another architecture and another function by key") {
   CHECK_THROWS_WITH(start(source.run, eps), Catch::Contains("model.norm_eps"));
   CHECK_THROWS_WITH(start(source.file("folded"), {"model.norm=rmsnorm", "model.qk_norm=rmsnorm"}),
                     Catch::Contains("folded_tie"));
-  CHECK_THROWS_WITH(start("gpt_quickstart", {}), Catch::Contains("is a config"));
+  CHECK_THROWS_WITH(start(find_config("gpt_quickstart"), {}), Catch::Contains("is a config"));
+  CHECK_THROWS_WITH(start("gpt_quickstart", {}), Catch::Contains("no such file or folder"));
 }
 
 TEST_CASE("checkpoints that do not fit are refused by the tensor's name") {

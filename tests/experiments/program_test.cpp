@@ -11,6 +11,7 @@
 #include "core/rng.h"
 #include "experiments/compare.h"
 #include "experiments/json_output.h"
+#include "experiments/model_graph.h"
 #include "experiments/report.h"
 #include "experiments/run_directory.h"
 #include "tests/experiments/tiny_run.h"
@@ -58,7 +59,10 @@ bool kill_after(const std::vector<std::string>& words, int64_t ms) {
 }
 
 bool same_weights(const std::string& a, const std::string& b) {
-  const Checkpoint x = load_run(a).checkpoint, y = load_run(b).checkpoint;
+  const auto newest = [](const std::string& dir) {
+    return read_checkpoint(load_model(dir).checkpoint_path);
+  };
+  const Checkpoint x = newest(a), y = newest(b);
   if (x.tensors.size() != y.tensors.size() || x.attributes_json != y.attributes_json) return false;
   for (const auto& [name, tensor] : x.tensors)
     if (y.tensor(name).to_vector<float>() != tensor.to_vector<float>()) return false;
