@@ -72,7 +72,7 @@ std::string train_bench_table(const TrainBench& bench);
 // ---- bench loader: the training stream's samples beside the step's, each with nobody else working
 struct LoaderBenchOptions {
   std::vector<int64_t> workers = {1, 2};
-  int64_t batches = 20;  // timed, of each number of workers, after a first one
+  int64_t batches = 50;  // timed, of each number of workers
   int steps = 3;
 };
 struct LoaderRow {

@@ -5,6 +5,7 @@
 
 #include "experiments/command.h"
 #include "experiments/json_output.h"
+#include "experiments/missing_data.h"
 #include "experiments/model_setup.h"
 
 namespace cbwc {
@@ -74,13 +75,14 @@ void add_loader(CLI::App& bench, CommandContext& context) {
   add_config_options(*command, o->config, o->sets);
   command->add_option("--workers", o->bench.workers, "numbers of loading threads (default 1 2)")
       ->check(CLI::PositiveNumber);
-  command->add_option("--batches", o->bench.batches, "timed batches for each (default 20)")
+  command->add_option("--batches", o->bench.batches, "timed batches for each (default 50)")
       ->check(CLI::PositiveNumber);
   command->add_option("--steps", o->bench.steps, "timed training steps (default 3)")
       ->check(CLI::PositiveNumber);
   command->callback([o, &context] {
     require_cpu(context.global.device);
     const Config config = load_config(o->config, o->sets);
+    make_missing_data(config);
     const LoaderBench result = bench_loader(config, o->bench);
     fmt::print("{}", loader_bench_table(result));
     write_command_json(context, "bench loader", config_json(config), loader_bench_json(result));
