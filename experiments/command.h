@@ -33,6 +33,8 @@ void add_compare_command(CLI::App& app, CommandContext& context);
 void add_equiv_command(CLI::App& app, CommandContext& context);
 void add_detect_command(CLI::App& app, CommandContext& context);
 void add_fold_command(CLI::App& app, CommandContext& context);
+void add_import_command(CLI::App& app, CommandContext& context);
+void add_export_command(CLI::App& app, CommandContext& context);
 void add_eval_command(CLI::App& app, CommandContext& context);
 void add_generate_command(CLI::App& app, CommandContext& context);
 void add_bench_command(CLI::App& app, CommandContext& context);

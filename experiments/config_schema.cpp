@@ -64,7 +64,7 @@ std::vector<ConfigKey> model_keys() {
     {s, "mlp_ratio", CBWC_FIELD(model.mlp_ratio), "", "hidden width of the MLP over the stream's; not for gpt, which has 4", 0, 1000, {}, true, "intermediate_size"},
     {s, "drop_path", CBWC_FIELD(model.drop_path), "probability", "vit, swin: a whole branch of a sample is dropped; rises linearly from 0 in the first block to this in the last", 0, 0.999, {}, false, "stochastic_depth"},
     {s, "rotary", CBWC_FIELD(model.rotary), "", "phi: part of each head's channels that is rotated", 0, 1, {}, false, "partial_rotary_factor"},
-    {s, "task", CBWC_FIELD(model.task), "", "bert: predict masked tokens (mlm) or a text's class", 0, 0, {"classification", "mlm"}, false, ""},
+    {s, "task", CBWC_FIELD(model.task), "", "bert: predict masked tokens (mlm), a text's class, or give the hidden states alone (nothing to train)", 0, 0, {"classification", "mlm", "hidden_states"}, false, ""},
     {s, "pool", CBWC_FIELD(model.pool), "", "vit: what the classifier reads", 0, 0, {"class_token", "mean"}, false, "global_pool"},
     {s, "image", CBWC_FIELD(model.image), "pixels", "vit, swin: height and width of an image", 1, 65536, {}, false, "img_size"},
     {s, "patch", CBWC_FIELD(model.patch), "pixels", "vit, swin: height and width of a patch", 1, 65536, {}, false, "patch_size"},

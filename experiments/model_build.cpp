@@ -145,6 +145,7 @@ std::string arm_of(const Config& config) {
 Task task_of(const Config& config) {
   const std::string& family = config.model.family;
   if (reads_images(config) || family == "bag_of_words") return Task::classification;
+  if (family == "bert" && config.model.task == "hidden_states") return Task::hidden_states;
   if (family == "bert")
     return config.model.task == "mlm" ? Task::masked_language_model : Task::classification;
   return family == "encoder_decoder" ? Task::translation : Task::language_model;

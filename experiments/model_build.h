@@ -22,7 +22,13 @@ struct DataShape {
 nlohmann::json shape_json(const DataShape& shape);
 DataShape shape_from_json(const nlohmann::json& json);
 
-enum class Task { language_model, masked_language_model, classification, translation };
+enum class Task {
+  language_model,
+  masked_language_model,
+  classification,
+  translation,
+  hidden_states
+};
 Task task_of(const Config& config);
 bool reads_images(const Config& config);
 bool is_baseline(const std::string& family);

@@ -72,6 +72,10 @@ std::shared_ptr<const TextSamples> text_samples(const Config& config, const Sequ
                                                 const std::string& split) {
   const int64_t context = config.model.context;
   switch (task_of(config)) {
+    case Task::hidden_states:
+      throw Error(
+          "model.task hidden_states: there is nothing to train or to score; take mlm or "
+          "classification");
     case Task::language_model:
       return std::make_shared<Instructions>(file, split, context);
     case Task::translation:

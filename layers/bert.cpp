@@ -10,14 +10,15 @@
 namespace cbwc {
 namespace {
 
-constexpr Choices<BertTask, 2> kTasks = {
-    {{"mlm", BertTask::mlm}, {"classification", BertTask::classification}}};
+constexpr Choices<BertTask, 3> kTasks = {{{"mlm", BertTask::mlm},
+                                          {"classification", BertTask::classification},
+                                          {"hidden_states", BertTask::hidden_states}}};
 constexpr int64_t kExampleTokens = 6;
 
 BertConfig checked(const BertConfig& c) {
   check_config(c);
   CBWC_CHECK(c.types > 0, "model: BERT needs at least one token type");
-  CBWC_CHECK(c.task == BertTask::mlm || c.classes > 1,
+  CBWC_CHECK(c.task != BertTask::classification || c.classes > 1,
              "model: classification needs at least 2 classes (model.classes), got ", c.classes);
   return c;
 }
@@ -48,7 +49,7 @@ Bert::Bert(const BertConfig& config, uint64_t seed) : Model(nullptr, ""), config
     head_norm_ = text_norm(this, "mlm.norm", c);
     decoder_ = std::make_unique<TiedLinear>(this, "mlm.decoder", tokens_->weight());
     decoder_bias_ = add_constant_parameter("mlm.bias", {c.vocab}, Role::bias, 0.0, c.dtype);
-  } else {
+  } else if (c.task == BertTask::classification) {
     pooler_ = std::make_unique<Linear>(this, "pooler", c.dim, c.dim, true, init);
     pooled_dropout_ = std::make_unique<Dropout>(this, "pooled_dropout", c.dropout);
     classifier_ = std::make_unique<Linear>(this, "classifier", c.dim, c.classes, true, init);
@@ -93,7 +94,9 @@ Variable Bert::logits(const ModelInput& input, const Context& context) {
     const Variable y = decoder_->forward(head_norm_->forward(h, context));
     return named([&] { return add(y, use(decoder_bias_)); });
   }
-  CBWC_CHECK(!input.rows.defined(), "model: a BERT for classification reads no rows");
+  CBWC_CHECK(!input.rows.defined(), "model: a BERT for ", bert_task_name(config_.task),
+             " reads no rows");
+  if (config_.task == BertTask::hidden_states) return x;
   const Variable first = reshape(slice(x, 1, 0, 1), {x.size(0), config_.dim});
   const Variable pooled = pooled_dropout_->forward(tanh(pooler_->forward(first)), context);
   return classifier_->forward(pooled);

@@ -1,8 +1,9 @@
 // BERT: the sum of token, position and type embeddings, a norm, dropout; post-norm blocks in which
-// every token sees all that are not padding; one of two heads:
+// every token sees all that are not padding; one of these heads:
 //   mlm             dense, GELU, norm, then the token table as projection, and a bias
 //   classification  pooler (dense and tanh on the first token), dropout, projection
-// Everything below the heads has the same names for both tasks.
+//   hidden_states   none: what the last block gives
+// Everything below the heads has the same names for all tasks.
 //
 // What Note [Arms] gives here: the layers that write in front of each norm are centred and the
 // norms become RMSNorms, but only the embedding norm is then the same function (1 of 2L + 1). The
@@ -14,7 +15,7 @@
 
 namespace cbwc {
 
-enum class BertTask { mlm, classification };
+enum class BertTask { mlm, classification, hidden_states };
 BertTask parse_bert_task(const std::string& name);
 const char* bert_task_name(BertTask task);
 
@@ -32,7 +33,8 @@ class Bert : public Model {
   const BertConfig& config() const { return config_; }
   DType dtype() const override { return config_.dtype; }
 
-  // Reads ids, mask, token_types and, for mlm, rows. (B, T, vocab), (N, vocab) or (B, classes).
+  // Reads ids, mask, token_types and, for mlm, rows. (B, T, vocab), (N, vocab), (B, classes)
+  // or (B, T, dim).
   Variable logits(const ModelInput& input, const Context& context) override;
   ModelInput example(int64_t batch, uint64_t seed) const override;
   void project_parameters() override;

@@ -10,6 +10,8 @@ void add_commands(CLI::App& app, CommandContext& context) {
   add_equiv_command(app, context);
   add_detect_command(app, context);
   add_fold_command(app, context);
+  add_import_command(app, context);
+  add_export_command(app, context);
   add_eval_command(app, context);
   add_generate_command(app, context);
   add_bench_command(app, context);

@@ -1,0 +1,395 @@
+#include "experiments/hf_config.h"
+
+#include <cmath>
+
+#include "experiments/hf_options.h"
+
+namespace cbwc {
+namespace {
+
+using Json = nlohmann::json;
+using Read = void (*)(HfOptions&, Config::Model&, DataShape&);
+using Write = void (*)(const Config::Model&, const DataShape&, Json&);
+
+struct Architecture {
+  const char *name, *model_type, *family, *task;  // task: of bert
+};
+// The first of a family (and task) is what export writes.
+constexpr Architecture kArchitectures[] = {
+    {"GPT2LMHeadModel", "gpt2", "gpt", ""},
+    {"GPT2Model", "gpt2", "gpt", ""},
+    {"OPTForCausalLM", "opt", "opt", ""},
+    {"OPTModel", "opt", "opt", ""},
+    {"PhiForCausalLM", "phi", "phi", ""},
+    {"BloomForCausalLM", "bloom", "bloom", ""},
+    {"BloomModel", "bloom", "bloom", ""},
+    {"BertForMaskedLM", "bert", "bert", "mlm"},
+    {"BertForPreTraining", "bert", "bert", "mlm"},
+    {"BertForSequenceClassification", "bert", "bert", "classification"},
+    {"BertModel", "bert", "bert", "hidden_states"},
+    {"ViTForImageClassification", "vit", "vit", ""},
+    {"SwinForImageClassification", "swin", "swin", ""}};
+
+// A ratio that gives exactly this width again.
+double ratio_of(int64_t hidden, int64_t dim, const HfOptions& o, const char* name) {
+  const auto d = static_cast<double>(dim), h = static_cast<double>(hidden);
+  const double ratio = h / d;
+  for (const double r : {ratio, std::nextafter(ratio, HUGE_VAL), std::nextafter(ratio, 0.0)})
+    if (r > 0 && r * d == h) return r;
+  o.refuse(name, std::to_string(hidden) + ": no width of the MLP that fits the model");
+}
+
+std::string gelu_form(HfOptions& o, const char* name) {
+  const std::string form = o.text({name});
+  if (form == "gelu") return "erf";
+  if (form == "gelu_new" || form == "gelu_pytorch_tanh") return "tanh";
+  o.refuse(name, "\"" + form + "\": gelu, gelu_new and gelu_pytorch_tanh can be read");
+}
+const char* gelu_name(const Config::Model& m) { return m.gelu == "erf" ? "gelu" : "gelu_new"; }
+
+int64_t width_of(const Config::Model& m) {
+  return std::llround(m.mlp_ratio * static_cast<double>(m.dim));
+}
+
+void read_gpt(HfOptions& o, Config::Model& m, DataShape& shape) {
+  shape.vocab = o.integer({"vocab_size"});
+  m.layers = o.integer({"n_layer", "num_hidden_layers"});
+  m.dim = o.integer({"n_embd", "hidden_size"});
+  m.heads = o.integer({"n_head", "num_attention_heads"});
+  m.context = o.integer({"n_positions", "max_position_embeddings"});
+  m.norm_eps = o.number({"layer_norm_epsilon"});
+  m.gelu = gelu_form(o, "activation_function");
+  m.tied_head = o.flag("tie_word_embeddings", true);
+  o.require("n_inner", 4 * m.dim, "only four times n_embd is supported");
+  o.require("scale_attn_weights", true, "scores are always divided by the root of the width");
+  o.require("scale_attn_by_inverse_layer_idx", false, "not supported");
+  o.require("add_cross_attention", false, "not supported");
+  o.ignore({"n_ctx", "reorder_and_upcast_attn", "summary_activation", "summary_first_dropout",
+            "summary_proj_to_labels", "summary_type", "summary_use_proj"});
+}
+void write_gpt(const Config::Model& m, const DataShape& shape, Json& j) {
+  j.update({{"vocab_size", shape.vocab},
+            {"n_layer", m.layers},
+            {"n_embd", m.dim},
+            {"n_head", m.heads},
+            {"n_positions", m.context},
+            {"layer_norm_epsilon", m.norm_eps},
+            {"activation_function", gelu_name(m)},
+            {"tie_word_embeddings", m.tied_head}});
+}
+
+void read_opt(HfOptions& o, Config::Model& m, DataShape& shape) {
+  shape.vocab = o.integer({"vocab_size"});
+  m.layers = o.integer({"num_hidden_layers"});
+  m.dim = o.integer({"hidden_size"});
+  m.heads = o.integer({"num_attention_heads"});
+  m.context = o.integer({"max_position_embeddings"});
+  m.norm_eps = 1e-5;  // in transformers' code; OPT's config has no eps
+  o.require("do_layer_norm_before", true,
+            "the post-norm layout of OPT-350m; none of its norms could become an RMSNorm, and it "
+            "is not supported");
+  m.mlp_ratio = ratio_of(o.integer({"ffn_dim"}), m.dim, o, "ffn_dim");
+  o.require("activation_function", "relu", "an OPT has ReLU here");
+  o.require("word_embed_proj_dim", m.dim, "a projection beside the embedding is not supported");
+  o.require("enable_bias", true, "its Linears have a bias here");
+  o.require("layer_norm_elementwise_affine", true, "its norms have a gain and bias here");
+  o.require("_remove_final_layer_norm", false, "not supported");
+  o.require("tie_word_embeddings", true, "an OPT's head is tied here");
+}
+void write_opt(const Config::Model& m, const DataShape& shape, Json& j) {
+  CBWC_CHECK(m.norm_eps == 1e-5, "export: model.norm_eps is ", m.norm_eps,
+             ", but an OPT of transformers always has 1e-5");
+  j.update({{"vocab_size", shape.vocab},
+            {"num_hidden_layers", m.layers},
+            {"hidden_size", m.dim},
+            {"word_embed_proj_dim", m.dim},
+            {"num_attention_heads", m.heads},
+            {"max_position_embeddings", m.context},
+            {"ffn_dim", width_of(m)},
+            {"do_layer_norm_before", true},
+            {"activation_function", "relu"}});
+}
+
+// transformers 5 puts them into one object.
+void read_rotary(HfOptions& o, Config::Model& m) {
+  const char* unscaled = "rotary positions of base 10000, not scaled, are what is supported";
+  if (const Json* all = o.find({"rope_parameters"})) {
+    CBWC_CHECK(all->is_object(), "config.json: rope_parameters is not an object");
+    for (const auto& [key, value] : all->items()) {
+      const bool fine = key == "partial_rotary_factor" || value.is_null() ||
+                        (key == "rope_theta" && value == 10000.0) ||
+                        (key == "rope_type" && value == "default");
+      if (!fine) o.refuse("rope_parameters." + key, value.dump() + ": " + unscaled);
+    }
+    const auto part = all->find("partial_rotary_factor");
+    if (part != all->end() && part->is_number()) {
+      m.rotary = part->get<double>();
+      o.ignore({"partial_rotary_factor", "rope_theta", "rope_scaling"});
+      return;
+    }
+  }
+  o.require("rope_theta", 10000.0, unscaled);
+  if (o.find({"rope_scaling"}) != nullptr)
+    o.refuse("rope_scaling", std::string("set: ") + unscaled);
+  m.rotary = o.number({"partial_rotary_factor"});
+}
+
+void read_phi(HfOptions& o, Config::Model& m, DataShape& shape) {
+  shape.vocab = o.integer({"vocab_size"});
+  m.layers = o.integer({"num_hidden_layers"});
+  m.dim = o.integer({"hidden_size"});
+  m.heads = o.integer({"num_attention_heads"});
+  m.context = o.integer({"max_position_embeddings"});
+  m.norm_eps = o.number({"layer_norm_eps"});
+  m.mlp_ratio = ratio_of(o.integer({"intermediate_size"}), m.dim, o, "intermediate_size");
+  m.gelu = gelu_form(o, "hidden_act");
+  if (m.gelu != "tanh") o.refuse("hidden_act", "\"gelu\": a Phi has gelu_new here");
+  read_rotary(o, m);
+  o.require("num_key_value_heads", m.heads, "grouped queries are not supported");
+  o.require("qk_layernorm", false, "not supported");
+  if (o.flag("tie_word_embeddings", false))
+    o.refuse("tie_word_embeddings", "true: a Phi's head is untied here");
+}
+void write_phi(const Config::Model& m, const DataShape& shape, Json& j) {
+  j.update({{"vocab_size", shape.vocab},
+            {"num_hidden_layers", m.layers},
+            {"hidden_size", m.dim},
+            {"num_attention_heads", m.heads},
+            {"num_key_value_heads", m.heads},
+            {"max_position_embeddings", m.context},
+            {"layer_norm_eps", m.norm_eps},
+            {"intermediate_size", width_of(m)},
+            {"hidden_act", "gelu_new"},
+            {"partial_rotary_factor", m.rotary},
+            {"rope_theta", 10000.0},
+            {"qk_layernorm", false},
+            {"tie_word_embeddings", false}});
+}
+
+void read_bloom(HfOptions& o, Config::Model& m, DataShape& shape) {
+  shape.vocab = o.integer({"vocab_size"});
+  m.layers = o.integer({"n_layer", "num_hidden_layers"});
+  m.dim = o.integer({"hidden_size", "n_embed"});
+  m.heads = o.integer({"n_head", "num_attention_heads"});
+  m.norm_eps = o.number({"layer_norm_epsilon"});
+  // ALiBi has no table of positions: any length is computed. This is what it was trained with.
+  m.context = o.find({"seq_length"}) != nullptr ? o.integer({"seq_length"}) : 2048;
+  o.require("apply_residual_connection_post_layernorm", false,
+            "the residual would start after the norm, which no norm survives");
+  o.require("n_inner", 4 * m.dim, "only four times the width is supported");
+  o.require("tie_word_embeddings", true, "a BLOOM's head is tied here");
+  o.ignore({"masked_softmax_fusion", "offset_alibi", "skip_bias_add", "skip_bias_add_qkv",
+            "attention_softmax_in_fp32", "bias_dropout_fusion", "pretraining_tp",
+            "slow_but_exact"});
+}
+void write_bloom(const Config::Model& m, const DataShape& shape, Json& j) {
+  CBWC_CHECK(m.mlp_ratio == 4, "export: model.mlp_ratio is ", m.mlp_ratio,
+             ", but a BLOOM of transformers always has 4");
+  j.update({{"vocab_size", shape.vocab},
+            {"n_layer", m.layers},
+            {"hidden_size", m.dim},
+            {"n_head", m.heads},
+            {"layer_norm_epsilon", m.norm_eps},
+            {"seq_length", m.context},
+            {"apply_residual_connection_post_layernorm", false}});
+  j.erase("n_embed");
+  j.erase("num_attention_heads");
+}
+
+int64_t labels_of(HfOptions& o) {
+  if (const Json* names = o.find({"id2label"})) return static_cast<int64_t>(names->size());
+  return o.find({"num_labels"}) != nullptr ? o.integer({"num_labels"}) : 2;
+}
+
+void write_labels(int64_t classes, Json& j) {
+  const auto names = j.find("id2label");
+  if (names != j.end() && names->size() == static_cast<size_t>(classes)) return;
+  Json id = Json::object(), label = Json::object();
+  for (int64_t i = 0; i < classes; ++i) {
+    const std::string name = "LABEL_" + std::to_string(i);
+    id[std::to_string(i)] = name;
+    label[name] = i;
+  }
+  j["id2label"] = id;
+  j["label2id"] = label;
+}
+
+void read_encoder(HfOptions& o, Config::Model& m) {
+  m.dim = o.integer({"hidden_size"});
+  m.layers = o.integer({"num_hidden_layers"});
+  m.heads = o.integer({"num_attention_heads"});
+  m.norm_eps = o.number({"layer_norm_eps"});
+  m.mlp_ratio = ratio_of(o.integer({"intermediate_size"}), m.dim, o, "intermediate_size");
+  m.gelu = gelu_form(o, "hidden_act");
+}
+void write_encoder(const Config::Model& m, Json& j) {
+  j.update({{"hidden_size", m.dim},
+            {"num_hidden_layers", m.layers},
+            {"num_attention_heads", m.heads},
+            {"layer_norm_eps", m.norm_eps},
+            {"intermediate_size", width_of(m)},
+            {"hidden_act", gelu_name(m)}});
+}
+
+void read_bert(HfOptions& o, Config::Model& m, DataShape& shape) {
+  read_encoder(o, m);
+  shape.vocab = o.integer({"vocab_size"});
+  m.context = o.integer({"max_position_embeddings"});
+  if (m.task == "classification") shape.classes = labels_of(o);
+  o.require("type_vocab_size", 2, "a BERT has two kinds of token here");
+  o.require("position_embedding_type", "absolute", "only learned positions are supported");
+  o.require("is_decoder", false, "not supported");
+  o.require("add_cross_attention", false, "not supported");
+  o.require("tie_word_embeddings", true, "the decoder of a BERT for masked tokens is tied here");
+  o.ignore({"pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers",
+            "pooler_size_per_head", "pooler_type"});
+}
+void write_bert(const Config::Model& m, const DataShape& shape, Json& j) {
+  write_encoder(m, j);
+  j.update({{"vocab_size", shape.vocab},
+            {"max_position_embeddings", m.context},
+            {"type_vocab_size", 2},
+            {"position_embedding_type", "absolute"}});
+  if (m.task == "classification") write_labels(shape.classes, j);
+}
+
+void read_image(HfOptions& o, Config::Model& m, DataShape& shape) {
+  m.image = o.integer({"image_size"});
+  m.patch = o.integer({"patch_size"});
+  shape.channels = o.integer({"num_channels"});
+  shape.classes = labels_of(o);
+  o.require("qkv_bias", true, "queries, keys and values have a bias here");
+  o.ignore({"encoder_stride"});
+}
+void write_image(const Config::Model& m, const DataShape& shape, Json& j) {
+  j.update({{"image_size", m.image},
+            {"patch_size", m.patch},
+            {"num_channels", shape.channels},
+            {"qkv_bias", true}});
+  write_labels(shape.classes, j);
+}
+
+void read_vit(HfOptions& o, Config::Model& m, DataShape& shape) {
+  read_encoder(o, m);
+  read_image(o, m, shape);
+  o.ignore({"pooler_output_size", "pooler_act"});
+}
+void write_vit(const Config::Model& m, const DataShape& shape, Json& j) {
+  CBWC_CHECK(m.pool == "class_token",
+             "export: a ViT of transformers reads its class token; "
+             "model.pool is ",
+             m.pool);
+  write_encoder(m, j);
+  write_image(m, shape, j);
+}
+
+void read_swin(HfOptions& o, Config::Model& m, DataShape& shape) {
+  read_image(o, m, shape);
+  m.dim = o.integer({"embed_dim"});
+  m.depths = o.integers("depths");
+  m.stage_heads = o.integers("num_heads");
+  m.window = o.integer({"window_size"});
+  m.mlp_ratio = o.number({"mlp_ratio"});
+  m.norm_eps = o.number({"layer_norm_eps"});
+  m.gelu = gelu_form(o, "hidden_act");
+  if (m.norm_eps != 1e-5)
+    o.refuse("layer_norm_eps", std::to_string(m.norm_eps) +
+                                   ": the patch and merging norms of a Swin have 1e-5 always, and "
+                                   "one model has one eps here");
+  o.require("use_absolute_embeddings", false, "not supported");
+  o.ignore(
+      {"hidden_size", "num_layers", "path_norm", "out_features", "out_indices", "stage_names"});
+}
+void write_swin(const Config::Model& m, const DataShape& shape, Json& j) {
+  CBWC_CHECK(m.norm_eps == 1e-5 && m.patch_norm,
+             "export: a Swin of transformers has norms of eps 1e-5 and a patch norm; "
+             "model.norm_eps is ",
+             m.norm_eps);
+  write_image(m, shape, j);
+  j.update({{"embed_dim", m.dim},
+            {"depths", m.depths},
+            {"num_heads", m.stage_heads},
+            {"window_size", m.window},
+            {"mlp_ratio", m.mlp_ratio},
+            {"layer_norm_eps", m.norm_eps},
+            {"hidden_act", gelu_name(m)},
+            {"use_absolute_embeddings", false}});
+  j.erase("hidden_size");  // both follow from the others
+  j.erase("num_layers");
+}
+
+struct Family {
+  const char* name;
+  Read read;
+  Write write;
+};
+constexpr Family kFamilies[] = {{"gpt", read_gpt, write_gpt},    {"opt", read_opt, write_opt},
+                                {"phi", read_phi, write_phi},    {"bloom", read_bloom, write_bloom},
+                                {"bert", read_bert, write_bert}, {"vit", read_vit, write_vit},
+                                {"swin", read_swin, write_swin}};
+
+const Family& family_of(const std::string& name) {
+  for (const Family& family : kFamilies)
+    if (name == family.name) return family;
+  detail::fail("model.family ", name, ": Hugging Face's models have no such family");
+}
+
+const Architecture& architecture_of(const Json& json, const std::string& file) {
+  CBWC_CHECK(json.is_object() && json.contains("architectures") &&
+                 json["architectures"].is_array() && json["architectures"].size() == 1 &&
+                 json["architectures"][0].is_string(),
+             file, ": architectures does not name one class");
+  const std::string name = json["architectures"][0].get<std::string>();
+  std::string known;
+  for (const Architecture& a : kArchitectures) {
+    if (name == a.name) {
+      CBWC_CHECK(json.value("model_type", Json()) == a.model_type, file, ": model_type is ",
+                 json.value("model_type", Json()).dump(), ", a ", a.name, " has \"", a.model_type,
+                 "\"");
+      return a;
+    }
+    known += (known.empty() ? "" : ", ") + std::string(a.name);
+  }
+  detail::fail(file, ": architecture ", name, " cannot be read; known are ", known);
+}
+
+}  // namespace
+
+HfDescription read_hf_config(const Json& json, const std::string& file,
+                             const std::vector<std::string>& allowed) {
+  const Architecture& architecture = architecture_of(json, file);
+  HfDescription d;
+  d.architecture = architecture.name;
+  Config::Model& m = d.config.model;
+  m.family = architecture.family;
+  if (*architecture.task != '\0') m.task = architecture.task;
+  m.norm = "layernorm";
+  HfOptions options(json, file);
+  family_of(m.family).read(options, m, d.shape);
+  options.finish(allowed);
+  m.vocab = d.shape.vocab;
+  m.classes = d.shape.classes;
+  return d;
+}
+
+Json write_hf_config(const Config& config, const DataShape& shape, const Json& base) {
+  const Config::Model& m = config.model;
+  const Family& family = family_of(m.family);
+  CBWC_CHECK(m.norm == "layernorm", "export: model.norm is ", m.norm,
+             ", but transformers' models have LayerNorm");
+  CBWC_CHECK(m.norm_bias && m.qk_norm == "none" && (m.family != "gpt" || m.placement == "pre"),
+             "export: transformers has no such model (model.norm_bias, model.qk_norm or "
+             "model.placement)");
+  Json json = base.is_object() ? base : Json::object();
+  for (const Architecture& a : kArchitectures) {
+    if (m.family != a.family || (m.family == "bert" && m.task != a.task)) continue;
+    json["architectures"] = {a.name};
+    json["model_type"] = a.model_type;
+    break;
+  }
+  family.write(m, shape, json);
+  json["torch_dtype"] = m.dtype;
+  return json;
+}
+
+}  // namespace cbwc

@@ -1,0 +1,229 @@
+#include "experiments/hf_import.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <filesystem>
+#include <regex>
+#include <set>
+
+#include "experiments/hf_layout.h"
+#include "experiments/json_output.h"
+#include "experiments/model_graph.h"
+#include "experiments/run_directory.h"
+
+namespace cbwc {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr size_t kNamed = 8;  // of many tensors that something is wrong with
+
+std::string listed(const std::vector<std::string>& names) {
+  std::string out;
+  for (size_t i = 0; i < names.size() && i < kNamed; ++i) out += (i ? ", " : "") + names[i];
+  if (names.size() > kNamed) out += fmt::format(", and {} more", names.size() - kNamed);
+  return out;
+}
+
+// The names of a file that was saved without the prefix, or with TensorFlow's gamma and beta.
+class Names {
+ public:
+  Names(const Safetensors& file, const std::string& prefix) : file_(file), prefix_(prefix) {
+    for (const auto& e : file.entries()) bare_ &= e.name.compare(0, prefix.size(), prefix) != 0;
+  }
+  const Safetensors::Entry* find(const std::string& name) const {
+    const std::string bare =
+        bare_ && name.compare(0, prefix_.size(), prefix_) == 0 ? name.substr(prefix_.size()) : name;
+    if (const auto* found = file_.find(bare)) return found;
+    if (const auto* found = file_.find(with_end(bare, "LayerNorm.weight", "LayerNorm.gamma")))
+      return found;
+    return file_.find(with_end(bare, "LayerNorm.bias", "LayerNorm.beta"));
+  }
+
+ private:
+  static std::string with_end(const std::string& name, const std::string& end,
+                              const std::string& other) {
+    const bool has =
+        name.size() >= end.size() && name.compare(name.size() - end.size(), end.size(), end) == 0;
+    return has ? name.substr(0, name.size() - end.size()) + other : "";
+  }
+  const Safetensors& file_;
+  const std::string prefix_;
+  bool bare_ = true;
+};
+
+void check_finite(const Tensor& x, const std::string& name) {
+  dispatch_float(x.dtype(), "import", [&](auto zero) {
+    const auto* v = x.data<decltype(zero)>();
+    for (int64_t i = 0; i < x.numel(); ++i)
+      CBWC_CHECK(std::isfinite(v[i]), "tensor ", name, " holds ", v[i], " at element ", i);
+  });
+}
+
+// Reads every tensor of the table into the model; names what does not fit.
+class Filler {
+ public:
+  Filler(const Safetensors& file, const HfTable& table, const HfSizes& sizes, Model& model)
+      : file_(file), table_(table), sizes_(sizes), model_(model), names_(file, table.prefix) {}
+
+  void fill(HfImport& report) {
+    for (const HfTensor& t : table_.tensors) fill_one(t);
+    check_tie(report);
+    check_rest(report);
+    CBWC_CHECK(missing_.empty(), "missing: ", listed(missing_));
+    CBWC_CHECK(misshapen_.empty(), "of another shape: ", listed(misshapen_));
+    CBWC_CHECK(unknown_.empty(), "not known: ", listed(unknown_));
+    report.tensors = static_cast<int64_t>(read_.size());
+  }
+
+ private:
+  void fill_one(const HfTensor& t) {
+    const ParameterPtr p = model_.parameter(t.ours);
+    const Shape expected = hf_shape(t, p->value().shape(), sizes_);
+    std::vector<Tensor> parts;
+    for (const std::string& name : t.theirs) {
+      const Safetensors::Entry* e = names_.find(name);
+      if (e == nullptr) {
+        missing_.push_back(name);
+        continue;
+      }
+      read_.insert(e->name);
+      if (e->shape != expected || !is_float(dtype_of_stored(e->type))) {
+        misshapen_.push_back(fmt::format("{} {} {}, expected {}", e->name, stored_name(e->type),
+                                         to_string(e->shape), to_string(expected)));
+        continue;
+      }
+      parts.push_back(file_.read(*e));
+      check_finite(parts.back(), e->name);
+    }
+    if (parts.size() == t.theirs.size()) from_hf(t, parts, sizes_, p->mutate());
+  }
+
+  // P61: a tied head may be left out of the file, and must be the table when it is not.
+  void check_tie(HfImport& report) {
+    if (table_.tied.empty()) return;
+    const Safetensors::Entry *head = names_.find(table_.tied), *owner = names_.find(table_.tied_to);
+    if (head == nullptr) {
+      report.notes.push_back(table_.tied + ": not in the file, tied to " + table_.tied_to);
+      return;
+    }
+    read_.insert(head->name);
+    if (owner == nullptr) return;
+    const bool same = head->shape == owner->shape && head->type == owner->type;
+    const Tensor a = file_.read(*head), b = file_.read(*owner);
+    CBWC_CHECK(same && std::memcmp(a.raw(), b.raw(), a.bytes()) == 0, head->name, " is not ",
+               owner->name, ", but config.json says that they are tied");
+  }
+
+  void check_rest(HfImport& report) {
+    std::vector<std::regex> patterns;
+    for (const auto& [pattern, unused] : table_.unread) patterns.emplace_back(pattern);
+    std::vector<int64_t> counts(patterns.size());
+    for (const Safetensors::Entry& e : file_.entries()) {
+      if (read_.count(e.name) != 0) continue;
+      size_t i = 0;
+      while (i < patterns.size() && !std::regex_match(e.name, patterns[i])) ++i;
+      if (i == patterns.size())
+        unknown_.push_back(e.name + " " + to_string(e.shape));
+      else if (++counts[i] == 1)
+        report.notes.push_back(e.name + ": not read: " + table_.unread[i].second);
+    }
+  }
+
+  const Safetensors& file_;
+  const HfTable& table_;
+  const HfSizes sizes_;
+  Model& model_;
+  const Names names_;
+  std::set<std::string> read_;
+  std::vector<std::string> missing_, misshapen_, unknown_;
+};
+
+std::string stored_types(const Safetensors& file, bool& all_f64) {
+  std::set<std::string> types;
+  for (const Safetensors::Entry& e : file.entries())
+    if (is_float(dtype_of_stored(e.type))) types.insert(stored_name(e.type));
+  all_f64 = types == std::set<std::string>{"F64"};
+  std::string out;
+  for (const std::string& type : types) out += (out.empty() ? "" : ", ") + type;
+  return out;
+}
+
+}  // namespace
+
+HfImport import_model(const std::string& folder, const std::vector<std::string>& allowed) {
+  CBWC_CHECK(fs::is_directory(folder), folder, ": is not a folder");
+  const std::string config_file = (fs::path(folder) / "config.json").string();
+  CBWC_CHECK(fs::exists(config_file), folder, ": no config.json in it");
+  HfImport out;
+  out.config_json = read_json(config_file);
+  out.description = read_hf_config(out.config_json, config_file, allowed);
+  HfDescription& d = out.description;
+  const Safetensors file(folder);
+  bool all_f64 = false;
+  out.stored = stored_types(file, all_f64);
+  d.config.model.dtype = all_f64 ? "float64" : "float32";
+  try {
+    out.model = empty_model(d.config, d.shape, parse_dtype(d.config.model.dtype));
+    Filler(file, hf_table(d.config), hf_sizes(d.config, d.shape), *out.model).fill(out);
+  } catch (const Error& error) {
+    detail::fail(file.files().size() == 1 ? file.files()[0] : folder, ": ", error.what());
+  }
+  out.parameters = out.model->parameter_count();
+  return out;
+}
+
+void save_import(const HfImport& imported, const std::string& source, const std::string& out) {
+  CBWC_CHECK(!fs::exists(out), out, ": exists, nothing was changed; give another --out");
+  const HfDescription& d = imported.description;
+  try {
+    const RunDirectory dir = RunDirectory::create(out, d.config);
+    Checkpoint checkpoint;
+    for (const auto& [name, value] : imported.model->state())
+      checkpoint.tensors.emplace_back("model/" + name, value);
+    const nlohmann::json attributes = {{"step", 0},
+                                       {"seed", d.config.run.seeds.at(0)},
+                                       {"data_checksum", ""},
+                                       {"shape", shape_json(d.shape)},
+                                       {"imported",
+                                        {{"from", source},
+                                         {"architecture", d.architecture},
+                                         {"stored", imported.stored},
+                                         {"config", imported.config_json}}}};
+    checkpoint.attributes_json = attributes.dump();
+    dir.save_checkpoint(0, checkpoint, 1);
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove_all(out, ignored);  // it was not there before
+    throw;
+  }
+}
+
+void export_model(const Model& model, const Config& config, const DataShape& shape,
+                  const nlohmann::json& base, const std::string& out,
+                  std::optional<StoredType> type) {
+  CBWC_CHECK(!fs::exists(out), out, ": exists, nothing was changed; give another --out");
+  nlohmann::json json = write_hf_config(config, shape, base);
+  if (type) json["torch_dtype"] = torch_name(*type);
+  const HfTable table = hf_table(config);
+  const HfSizes sizes = hf_sizes(config, shape);
+  std::vector<SafetensorsItem> items;
+  for (const HfTensor& t : table.tensors) {
+    const std::vector<Tensor> parts = to_hf(t, model.parameter(t.ours)->value(), sizes);
+    for (size_t i = 0; i < parts.size(); ++i) items.push_back({t.theirs[i], parts[i], type});
+  }
+  // A bare body has no prefix.
+  if (config.model.family == "bert" && config.model.task == "hidden_states")
+    for (SafetensorsItem& item : items) item.name = item.name.substr(table.prefix.size());
+  try {
+    fs::create_directories(out);
+    write_safetensors((fs::path(out) / "model.safetensors").string(), items, {{"format", "pt"}});
+    write_text_file((fs::path(out) / "config.json").string(), json.dump(2) + "\n");
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove_all(out, ignored);
+    throw;
+  }
+}
+
+}  // namespace cbwc
