@@ -121,8 +121,8 @@ void add_notes(const Config& config, const TrainingData& data, Comparison& compa
     comparison.notes.push_back(note);
   }
   for (const CompareRun& run : comparison.runs)
-    if (!run.outcome.message.empty())
-      comparison.notes.push_back(run.dir + ": " + run.outcome.message);
+    for (const std::string& note : outcome_notes(run.outcome))
+      comparison.notes.push_back(run.dir + ": " + note);
 }
 
 nlohmann::json paired_json(const Config& config, const std::vector<Group>& groups) {

@@ -299,6 +299,7 @@ void check_baselines(const Config& config) {
 
 void check_together(const Config& config) {
   check_baselines(config);
+  check_family_keys(config);
   check_heads(config);
   CBWC_CHECK(config.optim.warmup <= config.run.steps,
              where_of(config, {"run.steps", "optim.warmup"}), "optim.warmup (", config.optim.warmup,

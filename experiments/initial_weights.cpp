@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "experiments/json_output.h"
@@ -181,7 +182,10 @@ std::vector<std::string> load_from(Model& model, const Config& config, const Loa
 
 std::vector<std::string> load_initial_weights(Model& model, const Config& config,
                                               const std::string& source) {
-  CBWC_CHECK(std::filesystem::exists(source), "run.init: ", source,
+  const std::vector<std::string> shipped = shipped_configs();
+  CBWC_CHECK(std::filesystem::exists(source) ||
+                 std::find(shipped.begin(), shipped.end(), source) != shipped.end(),
+             "run.init: ", source,
              ": no such file or folder; expected a run, a checkpoint or a folded model");
   const LoadedModel from = load_model(source);
   CBWC_CHECK(!from.checkpoint_path.empty(), "run.init: ", source,

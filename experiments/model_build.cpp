@@ -156,6 +156,11 @@ bool reads_images(const Config& config) {
   return family == "vit" || family == "swin" || family == "linear" || family == "mlp";
 }
 
+const char* target_unit(const Config& config) {
+  if (reads_images(config)) return "images";
+  return task_of(config) == Task::classification ? "texts" : "tokens";
+}
+
 GptConfig gpt_config(const Config& config, int64_t data_vocab) {
   const Config::Model& m = config.model;
   CBWC_CHECK(m.family == "gpt", "model.family is ", m.family, ", expected gpt");

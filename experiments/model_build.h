@@ -31,6 +31,7 @@ enum class Task {
 };
 Task task_of(const Config& config);
 bool reads_images(const Config& config);
+const char* target_unit(const Config& config);  // what a rate counts: images, texts, tokens
 bool is_baseline(const std::string& family);
 // How a run is called in tables: its norm, or the name of the simple model that it trains.
 std::string arm_of(const Config& config);

@@ -15,8 +15,9 @@ std::string format_seconds(double seconds) {
 }
 
 Progress::Progress(std::string title, int64_t first_step, int64_t total_steps, int64_t interval,
-                   bool quiet)
+                   bool quiet, std::string unit)
     : title_(std::move(title)),
+      unit_(std::move(unit)),
       first_(first_step),
       total_(total_steps),
       interval_(interval < 1 ? 1 : interval),
@@ -37,10 +38,10 @@ std::string Progress::time_left(int64_t step) const {
 void Progress::update(const ProgressLine& line) {
   if (quiet_) return;
   const bool last = line.step >= total_;
-  const std::string text = fmt::format(
-      "step {}/{}  loss {:.4f}  lr {:.2e}  {:.0f} tokens/s  {}{}{}", line.step, total_, line.loss,
-      line.lr, line.tokens_per_s, last ? "done" : time_left(line.step) + " left",
-      line.note.empty() ? "" : "  ", line.note);
+  const std::string text = fmt::format("step {}/{}  loss {:.4f}  lr {:.2e}  {:.0f} {}/s  {}{}{}",
+                                       line.step, total_, line.loss, line.lr, line.rate, unit_,
+                                       last ? "done" : time_left(line.step) + " left",
+                                       line.note.empty() ? "" : "  ", line.note);
   if (!terminal_) {
     const bool due = printed_ < 0 || line.step % interval_ == 0 || last || !line.note.empty();
     if (!due || line.step == printed_) return;

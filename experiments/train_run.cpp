@@ -10,6 +10,7 @@
 #include "experiments/initial_weights.h"
 #include "experiments/json_output.h"
 #include "experiments/metrics.h"
+#include "experiments/model_graph.h"
 #include "experiments/notice_log.h"
 #include "experiments/pretraining.h"
 #include "experiments/progress.h"
@@ -245,6 +246,7 @@ Opened open_run(const RunRequest& request, Trainer& trainer, Progress& progress)
   if (!path.empty())
     tally = Tally::from_json(trainer.load(read_checkpoint(path, request.config.data.file_locking)));
   dir.cut_tables(trainer.steps());
+  progress.start_at(trainer.steps());
   progress.message(fmt::format("resuming {} at step {}", request.dir, trainer.steps()));
   return {dir, tally, path};
 }
@@ -264,19 +266,6 @@ void read_tables(const RunDirectory& dir, RunOutcome& outcome) {
   }
   outcome.step_ms_median = median(ms);
   outcome.tokens_per_s = median(rate);
-}
-
-nlohmann::json curve_json(const std::vector<std::pair<int64_t, double>>& curve) {
-  nlohmann::json out = nlohmann::json::array();
-  for (const auto& [step, value] : curve) out.push_back({step, json_number(value)});
-  return out;
-}
-
-std::vector<std::pair<int64_t, double>> curve_from(const nlohmann::json& j) {
-  std::vector<std::pair<int64_t, double>> out;
-  for (const auto& point : j)
-    out.emplace_back(point.at(0).get<int64_t>(), number_from_json(point.at(1)));
-  return out;
 }
 
 void load_start(const RunRequest& request, const std::string& source, Trainer& trainer,
@@ -314,8 +303,11 @@ RunOutcome train_run(const RunRequest& request) {
   reset_peak(Device::cpu);
   outcome.arm = arm_of(config);
   outcome.seed = config.run.seeds.at(0);
-  Trainer trainer(config, outcome.seed, open_data(config));
-  Progress progress(request.title, 0, config.run.steps, config.run.log_every, request.quiet);
+  TrainingData data = open_data(config);
+  if (request.exactness) outcome.exactness = exactness_json(norm_exactness(config, data.shape));
+  Trainer trainer(config, outcome.seed, std::move(data));
+  Progress progress(request.title, 0, config.run.steps, config.run.log_every, request.quiet,
+                    target_unit(config));
   if (fresh) load_start(request, start, trainer, progress);
   Opened opened = open_run(request, trainer, progress);
   std::error_code ignored;
@@ -324,56 +316,10 @@ RunOutcome train_run(const RunRequest& request) {
   progress.finish();
   read_tables(opened.dir, outcome);
   outcome.peak_mb = static_cast<double>(memory_stats(Device::cpu).peak) / 1e6;
-  write_json(opened.dir.file("result.json"), result_object("train", config, outcome_json(outcome)));
+  nlohmann::json result = result_object("train", config, outcome_json(outcome));
+  result["notes"] = outcome_notes(outcome);
+  write_json(opened.dir.file("result.json"), result);
   return outcome;
-}
-
-nlohmann::json outcome_json(const RunOutcome& o) {
-  return {{"arm", o.arm},
-          {"seed", o.seed},
-          {"steps", o.steps},
-          {"skipped", o.skipped},
-          {"notices", o.notices},
-          {"val_loss", json_number(o.val_loss)},
-          {"best_val_loss", json_number(o.best_val_loss)},
-          {"metric", o.metric},
-          {"metric_value", json_number(o.metric_value)},
-          {"metrics", o.metrics},
-          {"step_ms_median", json_number(o.step_ms_median)},
-          {"tokens_per_s", json_number(o.tokens_per_s)},
-          {"peak_mb", json_number(o.peak_mb)},
-          {"diverged_at", o.diverged_at < 0 ? nlohmann::json() : nlohmann::json(o.diverged_at)},
-          {"message", o.message},
-          {"loss", curve_json(o.loss)},
-          {"val", curve_json(o.val)},
-          {"val_metric", curve_json(o.val_metric)}};
-}
-
-bool read_outcome(const std::string& dir, RunOutcome* outcome) {
-  const std::string path = dir + "/result.json";
-  if (!std::filesystem::exists(path)) return false;
-  const nlohmann::json file = read_json(path), &r = file.at("results");
-  RunOutcome o;
-  o.arm = r.at("arm");
-  o.seed = r.at("seed");
-  o.steps = r.at("steps");
-  o.skipped = r.at("skipped");
-  o.notices = r.value("notices", nlohmann::json::object());
-  o.val_loss = number_from_json(r.at("val_loss"));
-  o.best_val_loss = number_from_json(r.at("best_val_loss"));
-  o.metric = r.at("metric");
-  o.metric_value = number_from_json(r.at("metric_value"));
-  o.metrics = r.value("metrics", nlohmann::json::object());
-  o.step_ms_median = number_from_json(r.at("step_ms_median"));
-  o.tokens_per_s = number_from_json(r.at("tokens_per_s"));
-  o.peak_mb = number_from_json(r.at("peak_mb"));
-  if (!r.at("diverged_at").is_null()) o.diverged_at = r.at("diverged_at");
-  o.message = r.at("message");
-  o.loss = curve_from(r.at("loss"));
-  o.val = curve_from(r.at("val"));
-  o.val_metric = curve_from(r.value("val_metric", nlohmann::json::array()));
-  *outcome = std::move(o);
-  return true;
 }
 
 }  // namespace cbwc

@@ -17,6 +17,7 @@ struct RunRequest {
   bool change_steps = false;  // allow a resumed run another run.steps (it moves the schedule)
   bool quiet = false;
   std::string title;
+  bool exactness = false;  // also list the norms, as `compare` does for all its runs at once
 };
 
 struct RunOutcome {
@@ -33,12 +34,16 @@ struct RunOutcome {
   nlohmann::json notices = nlohmann::json::object();  // NoticeLog::to_json
   // Training loss, validation loss and validation metric by step.
   std::vector<std::pair<int64_t, double>> loss, val, val_metric;
+  nlohmann::json exactness = {};  // exactness_json, if it was asked for
 };
 
 // Writes result.json at the end, for a diverged run too. Error for bad input, RunError for a full
 // disk. Once result.json says the run is finished, resuming it returns the outcome at once.
 RunOutcome train_run(const RunRequest& request);
 
+// What a reader of the run should know, a sentence each: what was left out or skipped, and why it
+// stopped early.
+std::vector<std::string> outcome_notes(const RunOutcome& outcome);
 nlohmann::json outcome_json(const RunOutcome& outcome);
 // The outcome of a finished run, or nothing when it has not finished.
 bool read_outcome(const std::string& dir, RunOutcome* outcome);

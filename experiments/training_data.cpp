@@ -1,5 +1,7 @@
 #include "experiments/training_data.h"
 
+#include <filesystem>
+
 #include "core/rng.h"
 #include "data/batches.h"
 #include "data/image_samples.h"
@@ -87,8 +89,29 @@ std::shared_ptr<const TextSamples> text_samples(const Config& config, const Sequ
   }
 }
 
+// Of a sequence file's samples, what this config trains on.
+SequenceKind kind_for(const Config& config) {
+  switch (task_of(config)) {
+    case Task::language_model:
+      return SequenceKind::instructions;
+    case Task::translation:
+      return SequenceKind::pairs;
+    default:
+      return SequenceKind::classification;
+  }
+}
+
+[[noreturn]] void fail_kind(const Config& config, const std::string& holds) {
+  detail::fail(config.data.file, ": holds ", holds, ", not what a model of family ",
+               config.model.family, " trains on (`cbwc data ", data_set_for(config),
+               "` makes such a file)");
+}
+
 TrainingData open_sequences(const Config& config, const std::string& eval_split) {
   const SequenceFile file = SequenceFile::open(config.data.file, {config.data.file_locking});
+  if (file.kind() != kind_for(config))
+    fail_kind(config, file.kind() == SequenceKind::classification ? "texts of classes"
+                                                                  : to_string(file.kind()));
   TrainingData data;
   data.train = split_of(text_samples(config, file, config.data.train_split), config.data.by_length);
   if (!eval_split.empty()) data.eval = split_of(text_samples(config, file, eval_split));
@@ -126,13 +149,14 @@ TrainingData random_tokens(const Config& config, int64_t samples, uint64_t seed,
 TrainingData open_data(const Config& config, const std::string& eval_split) {
   CBWC_CHECK(!config.data.file.empty(), "data.file is not set: make one with `cbwc data ",
              data_set_for(config), " --out FILE.h5` and pass --set data.file=FILE.h5");
+  CBWC_CHECK(std::filesystem::exists(config.data.file), "data.file: ", config.data.file,
+             ": no such file; make one with `cbwc data ", data_set_for(config),
+             " --out FILE.h5`, or say in data.build how");
   const std::string format = data_file_format(config.data.file, config.data.file_locking);
   const bool images = reads_images(config);
   const bool text =
       format == "sequences" || (format == "tokens" && task_of(config) == Task::language_model);
-  CBWC_CHECK(images ? format == "images" : text, config.data.file, ": holds ", format,
-             ", not what a model of family ", config.model.family, " trains on (`cbwc data ",
-             data_set_for(config), "` makes such a file)");
+  if (!(images ? format == "images" : text)) fail_kind(config, format);
   TrainingData data = images                  ? open_images(config, eval_split)
                       : format == "sequences" ? open_sequences(config, eval_split)
                                               : open_tokens(config, eval_split);

@@ -53,17 +53,18 @@ int run(const Options& options, const CommandContext& context) {
   RunRequest request = make_request(options);
   request.quiet = context.global.quiet;
   request.title = request.config.model.norm;
+  request.exactness = true;
   make_missing_data(request.config);
   const RunOutcome outcome = train_run(request);
   fmt::print(
-      "{}: seed {}, {} steps, val loss {:.4f}, {:.1f} ms per step, {:.0f} tokens/s, peak "
+      "{}: seed {}, {} steps, val loss {:.4f}, {:.1f} ms per step, {:.0f} {}/s, peak "
       "{:.0f} MB\n{}\n",
       outcome.arm, outcome.seed, outcome.steps, outcome.val_loss, outcome.step_ms_median,
-      outcome.tokens_per_s, outcome.peak_mb, request.dir);
+      outcome.tokens_per_s, target_unit(request.config), outcome.peak_mb, request.dir);
   write_command_json(context, "train", config_json(request.config), outcome_json(outcome));
   if (outcome.diverged_at >= 0) throw RunError(outcome.message);
   if (!outcome.message.empty()) fmt::print("{}\n", outcome.message);
-  write_report(request.dir);
+  write_report(request.dir, outcome_notes(outcome));
   return 0;
 }
 

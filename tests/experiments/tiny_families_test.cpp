@@ -155,7 +155,7 @@ std::vector<TinyFamily> tiny_families(const TemporaryFolder& folder) {
   const auto image = [&](const std::string& family, const std::string& more) {
     return common + fmt::format(
                         "[model]\nfamily = \"{}\"\nimage = 8\npatch = 2\ndim = 16\n"
-                        "heads = 2\ndrop_path = 0.2\n{}",
+                        "drop_path = 0.2\n{}",
                         family, more);
   };
   const std::string tokens = write_tiny_data(folder), images = write_tiny_images(folder);
@@ -172,7 +172,7 @@ std::vector<TinyFamily> tiny_families(const TemporaryFolder& folder) {
       {"instructions", text("gpt", 32, "") + optim(write_tiny_instructions(folder), 4, by_length)},
       {"bert", text("bert", 12, "") + optim(texts, 8, by_length)},
       {"bert_mlm", text("bert", 12, "task = \"mlm\"\n") + optim(texts, 8, by_length)},
-      {"vit", image("vit", "layers = 2\n") + optim(images, 8, blend)},
+      {"vit", image("vit", "layers = 2\nheads = 2\n") + optim(images, 8, blend)},
       {"swin", image("swin", "depths = [2, 2]\nstage_heads = [1, 2]\nwindow = 3\n") +
                    optim(images, 8, blend)},
       {"translation", text("encoder_decoder", 16, "") + optim(pairs, 8, by_length)}};

@@ -1,0 +1,150 @@
+// data.build: the data set that a config names is made when it is missing; images that cannot be
+// decoded; keys that a family does not read.
+#include "experiments/missing_data.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "experiments/json_output.h"
+#include "experiments/training_data.h"
+#include "tests/experiments/tiny_families.h"
+#include "tests/experiments/tiny_run.h"
+#include "tests/support/catch.h"
+
+using namespace cbwc;
+using testing::message_of;
+using testing::read_bytes;
+using testing::run_cbwc;
+using testing::TemporaryFolder;
+using testing::write_bytes;
+namespace fs = std::filesystem;
+
+namespace {
+
+// A labelled text of 60 lines in a folder with a space in its name.
+std::string write_csv(const TemporaryFolder& folder) {
+  fs::create_directories(folder.file("my texts"));
+  std::string csv;
+  for (int i = 0; i < 60; ++i)
+    csv += fmt::format("{},this text has the number {}\n", i % 2 == 0 ? "even" : "odd", i);
+  write_bytes(folder.file("my texts/t.csv"), csv);
+  return folder.file("my texts/t.csv");
+}
+
+Config with_build(const TemporaryFolder& folder, const std::string& build) {
+  return parse_config(
+      testing::family_toml(folder, "bert"), "bert.toml",
+      {"data.file=" + toml_text(folder.file("new/made.h5")), "data.build=" + toml_text(build)});
+}
+
+}  // namespace
+
+TEST_CASE("A missing data file is made as data.build says, once") {
+  TemporaryFolder folder;
+  const Config config =
+      with_build(folder, "labelled_text --val 0.2 --input '" + write_csv(folder) + "'");
+  make_missing_data(config);
+  CHECK(open_data(config).shape.classes == 2);
+  const std::string made = read_bytes(config.data.file);
+  write_bytes(config.data.file, made + "x");  // what is there is not made again, whatever it is
+  make_missing_data(config);
+  CHECK(read_bytes(config.data.file) == made + "x");
+}
+
+TEST_CASE("A data.build that makes no file is one clear error") {
+  TemporaryFolder folder;
+  const std::string csv = write_csv(folder);
+  const std::pair<std::string, std::string> wrong[] = {
+      {"no_such", "unknown data set 'no_such'"},
+      {"labelled_text --inptu x", "data.build \"labelled_text --inptu x\""},
+      {"labelled_text --out x.h5 --input '" + csv + "'", "--out"},
+      {"labelled_text --help", "made no file"},
+      {"--list", "made no file"},
+      {"labelled_text --input /nowhere.csv", "/nowhere.csv"},
+      {"wordnet_classes --folder /nowhere", "/nowhere"}};
+  for (const auto& [build, expected] : wrong) {
+    INFO(build);
+    const std::string message =
+        message_of<Error>([&, b = build] { make_missing_data(with_build(folder, b)); });
+    INFO(message);
+    CHECK(message.find(expected) != std::string::npos);
+    CHECK_FALSE(fs::exists(folder.file("new/made.h5")));
+  }
+  Config none = with_build(folder, "");
+  CHECK_NOTHROW(make_missing_data(none));
+  const std::string message = message_of<Error>([&] { open_data(none); });
+  CHECK(message.find("no such file") != std::string::npos);
+  CHECK(message.find("cbwc data wordnet_classes") != std::string::npos);
+}
+
+TEST_CASE("P63: bad images end a run by their path, or are counted and shown") {
+  TemporaryFolder folder;
+  const std::string config = folder.file("swin.toml");
+  write_bytes(config, testing::family_toml(folder, "swin"));
+  const std::string line = "train " + config + " --quiet --set augment.mixup=0 --set data.file=" +
+                           testing::write_tiny_pngs(folder, 2, 1) + " --out ";
+  const auto stopped = run_cbwc(folder, line + folder.file("a"));
+  INFO(stopped.err);
+  CHECK(stopped.exit_code == 2);
+  CHECK(stopped.err.find("train/") != std::string::npos);
+  CHECK(std::count(stopped.err.begin(), stopped.err.end(), '\n') == 1);
+
+  const auto skipped = run_cbwc(folder, line + folder.file("b") + " --set data.bad_images=skip");
+  INFO(skipped.err);
+  REQUIRE(skipped.exit_code == 0);
+  const auto results = read_json(folder.file("b/result.json")).at("results");
+  CHECK(results.at("notices").at("skipped_images") == 3);
+  const std::string shown = "3 image(s) could not be decoded";
+  CHECK(read_bytes(folder.file("b/report.html")).find(shown) != std::string::npos);
+  REQUIRE(run_cbwc(folder, "report " + folder.file("b")).exit_code == 0);
+  CHECK(read_bytes(folder.file("b/report.html")).find(shown) != std::string::npos);
+}
+
+TEST_CASE("Data of another kind than the family trains on is named, with what would do") {
+  TemporaryFolder folder;
+  const auto families = testing::tiny_families(folder);
+  for (const auto& family : families)
+    for (const char* file : {"tiny.h5", "images.h5", "texts.h5", "pairs.h5", "instructions.h5"}) {
+      const Config own = testing::family_config(family);
+      const std::string path = folder.file(file);
+      const bool fits =
+          own.data.file == path ||
+          (own.model.family == "gpt" &&
+           (path == folder.file("tiny.h5") || path == folder.file("instructions.h5"))) ||
+          (task_of(own) == Task::language_model && file == std::string("instructions.h5"));
+      const Config config = testing::family_config(family, {"data.file=" + path});
+      const std::string message = message_of<Error>([&] { open_data(config); });
+      INFO(family.name << " " << file << ": " << message);
+      CHECK(message.empty() == fits);
+      if (fits) continue;
+      CHECK(message.find(path) == 0);
+      CHECK(message.find("family " + config.model.family) != std::string::npos);
+      CHECK(message.find("cbwc data ") != std::string::npos);
+    }
+}
+
+TEST_CASE("A key that a family does not read is refused, not passed over") {
+  TemporaryFolder folder;
+  const auto refused = [&](const std::string& name, const std::string& set) {
+    const std::string toml = testing::family_toml(folder, name);
+    const std::string message =
+        message_of<Error>([&] { parse_config(toml, name + ".toml", {set}); });
+    INFO(name << " " << set << ": " << message);
+    CHECK(message.find("--set " + set) == 0);
+    CHECK(message.find("is not read by model.family") != std::string::npos);
+  };
+  refused("vit", "model.placement=post");
+  refused("swin", "model.qk_norm=rmsnorm");
+  refused("opt", "model.qk_norm=layernorm");
+  refused("gpt", "model.mlp_ratio=2.0");
+  refused("bert", "augment.flip=true");
+  refused("translation", "model.task=mlm");
+  // A default may be said to any; a complete config of a run says them all.
+  const std::string toml = testing::family_toml(folder, "swin");
+  const Config config = parse_config(toml, "swin.toml", {"model.placement=pre"});
+  CHECK_NOTHROW(parse_config(config_to_toml(config), "complete.toml"));
+  for (const std::string& name : shipped_configs()) {
+    INFO(name);
+    CHECK_NOTHROW(load_config(name));
+  }
+}
