@@ -15,7 +15,7 @@ namespace {
 
 int64_t or_else(int64_t value, int64_t otherwise) { return value > 0 ? value : otherwise; }
 
-// What every family's config has.
+// What TextConfig and VisionConfig both have.
 template <class Target>
 void copy_common(const Config::Model& m, Target& c) {
   c.norm = parse_norm(m.norm);
@@ -75,9 +75,7 @@ EncoderDecoderConfig encoder_decoder_config(const Config::Model& m, const DataSh
   return c;
 }
 
-// What both image families have, by the same names.
-template <class Target>
-void copy_image(const Config::Model& m, const DataShape& shape, Target& c) {
+void copy_image(const Config::Model& m, const DataShape& shape, VisionConfig& c) {
   copy_common(m, c);
   c.image = m.image;
   c.patch = m.patch;
@@ -164,13 +162,11 @@ const char* target_unit(const Config& config) {
 GptConfig gpt_config(const Config& config, int64_t data_vocab) {
   const Config::Model& m = config.model;
   CBWC_CHECK(m.family == "gpt", "model.family is ", m.family, ", expected gpt");
+  DataShape shape;
+  shape.vocab = data_vocab;
   GptConfig g;
-  copy_common(m, g);
-  g.vocab = or_else(m.vocab, data_vocab);
-  g.layers = m.layers;
-  g.dim = m.dim;
-  g.heads = m.heads;
-  g.context = m.context;
+  copy_text(m, shape, g);
+  g.hidden = 0;  // model.mlp_ratio is not for it
   g.placement = parse_placement(m.placement);
   g.qk_norm = parse_qk_norm(m.qk_norm);
   g.tied_head = m.tied_head;

@@ -23,6 +23,19 @@ void put(Checkpoint& checkpoint, const std::string& prefix, const NamedTensors& 
   for (const auto& [name, tensor] : tensors) checkpoint.tensors.emplace_back(prefix + name, tensor);
 }
 
+// "stages.0.blocks.1.mlp.up.weight" -> "stages.0.blocks.1": to the last number, else the first
+// name.
+std::string depth_name(const std::string& parameter) {
+  size_t keep = parameter.find('.');
+  for (size_t dot = keep; dot != std::string::npos;) {
+    const size_t next = parameter.find('.', dot + 1);
+    const std::string part = parameter.substr(dot + 1, next - dot - 1);
+    if (!part.empty() && part.find_first_not_of("0123456789") == std::string::npos) keep = next;
+    dot = next;
+  }
+  return parameter.substr(0, keep);
+}
+
 }  // namespace
 
 std::string metric_of(const Config& config) {
@@ -235,10 +248,7 @@ std::vector<std::pair<std::string, double>> gradient_depth(const FlatParameters&
   std::vector<std::string> order;
   std::map<std::string, double> squares;
   for (const ParameterPtr& p : parameters.parameters()) {
-    const std::string& name = p->name();
-    size_t end = name.find('.');
-    if (name.compare(0, 7, "blocks.") == 0) end = name.find('.', 7);
-    const std::string module = name.substr(0, end);
+    const std::string module = depth_name(p->name());
     if (squares.try_emplace(module, 0.0).second) order.push_back(module);
     if (!p->has_grad()) continue;
     dispatch_float(p->grad().dtype(), "gradient_depth", [&](auto zero) {

@@ -114,7 +114,8 @@ class Trainer {
 void check_checksum(const nlohmann::json& attributes, const TrainingData& data,
                     const std::string& file);
 
-// Norm of the scaled gradients of "blocks.0", "blocks.1", ... and of each other top module.
+// Norm of the scaled gradients of each block ("blocks.0", "encoder.1", "stages.0.blocks.1") and of
+// each other top module.
 std::vector<std::pair<std::string, double>> gradient_depth(const FlatParameters& parameters,
                                                            double scale);
 

@@ -8,6 +8,7 @@
 #include "autograd/ops/shape.h"
 #include "layers/choices.h"
 #include "layers/text_parts.h"
+#include "layers/vision_parts.h"
 
 namespace cbwc {
 namespace {
@@ -86,12 +87,7 @@ Variable BaselineModel::logits(const ModelInput& input, const Context&) {
 
 ModelInput BaselineModel::example(int64_t batch, uint64_t seed) const {
   if (config_.kind == Baseline::bag_of_words) return example_text(batch, 6, config_.vocab, seed);
-  ModelInput input;
-  input.images = Tensor::empty({batch, config_.channels, config_.image, config_.image}, DType::f32);
-  Rng rng(seed, "example");
-  for (int64_t i = 0; i < input.images.numel(); ++i)
-    input.images.data<float>()[i] = static_cast<float>(rng.normal());
-  return input;
+  return example_images(batch, config_.channels, config_.image, config_.dtype, seed);
 }
 
 }  // namespace cbwc

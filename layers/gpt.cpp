@@ -8,19 +8,7 @@ namespace {
 DecoderConfig decoder_config(const GptConfig& g) {
   DecoderConfig c;
   c.kind = "GPT";
-  c.vocab = g.vocab;
-  c.layers = g.layers;
-  c.dim = g.dim;
-  c.heads = g.heads;
-  c.context = g.context;
-  c.norm = g.norm;
-  c.norm_eps = g.norm_eps;
-  c.norm_bias = g.norm_bias;
-  c.dropout = g.dropout;
-  c.attention_dropout = g.attention_dropout;
-  c.dropout_placement = g.dropout_placement;
-  c.dtype = g.dtype;
-  c.init_std = g.init_std;
+  static_cast<TextConfig&>(c) = g;
   c.placement = g.placement;
   c.qk_norm = g.qk_norm;
   c.activation = activation_of(g.gelu);

@@ -7,20 +7,11 @@
 
 namespace cbwc {
 
-struct GptConfig {
-  int64_t vocab = 0, layers = 0, dim = 0, heads = 0, context = 0;
-  Norm norm = Norm::layernorm;
-  double norm_eps = 1e-5;
-  bool norm_bias = true;
+struct GptConfig : TextConfig {  // hidden stays 0: 4 x dim
   Placement placement = Placement::pre;
   QkNorm qk_norm = QkNorm::none;
   bool tied_head = true;
-  double dropout = 0;            // of branches and the embedding sum, placed as below
-  double attention_dropout = 0;  // of the attention probabilities
-  DropoutPlacement dropout_placement = DropoutPlacement::element;
   Gelu gelu = Gelu::tanh;
-  DType dtype = DType::f32;
-  double init_std = 0.02;
   FoldedTie folded_tie = FoldedTie::none;
 };
 

@@ -117,10 +117,7 @@ Variable Swin::logits(const ModelInput& input, const Context& context) {
 ModelInput Swin::example(int64_t batch, uint64_t seed) const {
   // 2 window - 1 patches, the last one in part: padded to two windows, and odd for the merging.
   const int64_t side = std::max<int64_t>(1, config_.patch * (2 * config_.window - 1) - 1);
-  Tensor images = Tensor::empty({batch, config_.channels, side, side}, config_.dtype);
-  Rng rng(seed, "example");
-  fill_normal(images, 0.0, 1.0, rng);
-  return {.images = images};
+  return example_images(batch, config_.channels, side, config_.dtype, seed);
 }
 
 void Swin::project_parameters() {

@@ -6,32 +6,21 @@
 // stage's norms and the final one. The other stages' streams are read by a merging norm, and with
 // the patch norm the first one starts at an affine output.
 #pragma once
-#include "layers/mlp.h"
-#include "layers/model.h"
 #include "layers/patch_embedding.h"
 #include "layers/patch_merging.h"
+#include "layers/vision_parts.h"
 #include "layers/window_attention.h"
 
 namespace cbwc {
 
-struct SwinConfig {
-  int64_t image = 224;  // what it is made for; images of any size are accepted
-  int64_t patch = 4, channels = 3;
-  int64_t dim = 96;  // of the first stage; each merging doubles it
+struct SwinConfig : VisionConfig {  // any size of image will do: `image` is for describe()
+  SwinConfig() {
+    patch = 4;
+    dim = 96;  // of the first stage; each merging doubles it
+  }
   std::vector<int64_t> depths = {2, 2, 6, 2}, stage_heads = {3, 6, 12, 24};
   int64_t window = 7;
-  double mlp_ratio = 4;
   bool qkv_bias = true, patch_norm = true;
-  Norm norm = Norm::layernorm;
-  double norm_eps = 1e-5;
-  bool norm_bias = true;
-  double drop_path = 0;  // of the last block; rises linearly from 0
-  double dropout = 0, attention_dropout = 0;
-  DropoutPlacement dropout_placement = DropoutPlacement::element;
-  Gelu gelu = Gelu::erf;
-  int64_t classes = 0;
-  DType dtype = DType::f32;
-  double init_std = 0.02;
 };
 
 class SwinBlock : public Module {

@@ -104,11 +104,7 @@ Variable Vit::logits(const ModelInput& input, const Context& context) {
 }
 
 ModelInput Vit::example(int64_t batch, uint64_t seed) const {
-  Tensor images =
-      Tensor::empty({batch, config_.channels, config_.image, config_.image}, config_.dtype);
-  Rng rng(seed, "example");
-  fill_normal(images, 0.0, 1.0, rng);
-  return {.images = images};
+  return example_images(batch, config_.channels, config_.image, config_.dtype, seed);
 }
 
 void Vit::project_parameters() {

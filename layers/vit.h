@@ -3,9 +3,9 @@
 // init_std, biases zero. Every norm folds: 2 layers + 1 (method.md 6).
 #pragma once
 #include "layers/embedding.h"
-#include "layers/model.h"
 #include "layers/patch_embedding.h"
 #include "layers/transformer_block.h"
+#include "layers/vision_parts.h"
 
 namespace cbwc {
 
@@ -13,21 +13,11 @@ enum class Pool { class_token, mean };
 Pool parse_pool(const std::string& name);
 const char* pool_name(Pool pool);
 
-struct VitConfig {
-  int64_t image = 224, patch = 16, channels = 3, layers = 12, dim = 768, heads = 12;
-  double mlp_ratio = 4;
+struct VitConfig : VisionConfig {
+  VitConfig() { dim = 768; }
+  int64_t layers = 12, heads = 12;
   Pool pool = Pool::class_token;
-  Norm norm = Norm::layernorm;
-  double norm_eps = 1e-5;
-  bool norm_bias = true;
   QkNorm qk_norm = QkNorm::none;
-  double drop_path = 0;  // of the last block; rises linearly from 0
-  double dropout = 0, attention_dropout = 0;
-  DropoutPlacement dropout_placement = DropoutPlacement::element;
-  Gelu gelu = Gelu::erf;
-  int64_t classes = 0;
-  DType dtype = DType::f32;
-  double init_std = 0.02;
 };
 
 class Vit : public Model {

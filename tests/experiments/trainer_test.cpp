@@ -1,6 +1,7 @@
 #include "experiments/trainer.h"
 
 #include <cmath>
+#include <set>
 
 #include "autograd/ops/elementwise.h"
 #include "core/allocator.h"
@@ -251,4 +252,25 @@ TEST_CASE("Statistics and gradient depth cover every norm and module") {
   double square = 0;
   for (const auto& [module, norm] : r.depth) square += norm * norm;
   CHECK(std::sqrt(square) == Approx(r.grad_norm).epsilon(1e-4));
+}
+
+TEST_CASE("Gradient depth goes block by block, wherever a family keeps its blocks") {
+  const auto modules = [](const std::string& family, const std::vector<std::string>& sets) {
+    std::vector<std::string> all = {"model.family=" + family, "model.norm=layernorm"};
+    all.insert(all.end(), sets.begin(), sets.end());
+    const Config config = tiny_config("no data needed", all);
+    Trainer trainer(config, 1, cbwc::random_data(config, 8, 1));
+    std::set<std::string> names;
+    for (const auto& [module, norm] : trainer.step({nullptr, true}).depth) names.insert(module);
+    return names;
+  };
+  const std::set<std::string> swin =
+      modules("swin", {"model.image=16", "model.patch=2", "model.window=2", "model.dim=8",
+                       "model.depths=[1,2]", "model.stage_heads=[1,2]"});
+  for (const char* block : {"stages.0.blocks.0", "stages.1.blocks.0", "stages.1.blocks.1", "head"})
+    CHECK(swin.count(block) == 1);
+  const std::set<std::string> translation = modules("encoder_decoder", {});
+  for (const char* block : {"encoder.0", "encoder.1", "decoder.0", "decoder.1"})
+    CHECK(translation.count(block) == 1);
+  CHECK(modules("gpt", {}).count("blocks.1") == 1);
 }
