@@ -90,49 +90,4 @@ LoaderBench bench_loader(const Config& config, const LoaderBenchOptions& options
 nlohmann::json loader_bench_json(const LoaderBench& bench);
 std::string loader_bench_table(const LoaderBench& bench);
 
-// ---- bench infer: LayerNorm, the same weights folded, and no norm at all; where not every norm
-// ---- folds, also every norm an RMSNorm, which is another function: its row is for timing only
-// ----
-inline constexpr const char* kAllRmsNorm = "all RMSNorm, not exact, timing only";
-struct InferBenchOptions {
-  std::vector<std::string> shapes;  // "8x512", BATCHxSEQ, images "8"; empty: a default list
-  double seconds = 5;               // of timed passes for each shape, all arms together
-  int least_repeats = 6;            // of each arm, whatever the time
-};
-// One norm's forward pass alone, on the rows that the model's norms see.
-struct NormCallRow {
-  std::string arm;
-  int64_t rows = 0, cols = 0;
-  double median_ms = 0, p10_ms = 0, p90_ms = 0, gb_per_s = 0;
-  PairedRatio speedup;  // LayerNorm's time over this arm's
-};
-struct InferRow {
-  std::string arm;             // layernorm, folded, kAllRmsNorm, none
-  int64_t batch = 0, seq = 0;  // seq: 0 for images
-  int64_t tokens = 0;          // of a pass, both languages' in a translation
-  std::vector<double> ms;      // repeat by repeat; the arms' runs were neighbours
-  double median_ms = 0, p10_ms = 0, p90_ms = 0, tokens_per_s = 0, peak_mb = 0;
-  PairedRatio speedup, ceiling;  // LayerNorm's time over this arm's, and over that without norms
-  double share_of_ceiling = 0;   // of the time that no norm saves; nan where that is not above 0
-  double gemm_floor_ms = 0, over_gemm_floor = 0;  // attention's own products are not in the floor
-  double samples_per_s = 0;
-  double pays_after = 0;  // passes until folding has paid its time back; 0: never, or within noise
-};
-struct InferBench {
-  std::string model, dtype, note;
-  int64_t norms = 0;           // that became RMSNorms
-  int64_t all_norms = 0;       // LayerNorms of the model
-  double fold_ms = 0;          // detecting and folding
-  double fold_difference = 0;  // folded against LayerNorm: largest difference / largest logit
-  std::vector<NormCallRow> calls;
-  std::vector<InferRow> rows;
-};
-InferBench bench_infer(const Config& config, const InferBenchOptions& options);
-// The arms of one repeat in the order they run: the order turns from repeat to repeat and is
-// reversed after each full turn, so that three arms go through all six orders.
-std::vector<size_t> arm_order(int repeat, size_t arms);
-double share_of_ceiling(const PairedRatio& speedup, const PairedRatio& ceiling);
-nlohmann::json infer_bench_json(const std::vector<InferBench>& models);
-std::string infer_bench_table(const InferBench& bench);
-
 }  // namespace cbwc

@@ -10,6 +10,8 @@
 #include "core/allocator.h"
 #include "core/rng.h"
 #include "experiments/bench.h"
+#include "experiments/bench_infer.h"
+#include "experiments/fold.h"
 #include "experiments/model_graph.h"
 #include "experiments/model_setup.h"
 #include "layers/compare.h"
@@ -20,12 +22,6 @@ namespace cbwc {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr int64_t kMostTokens = 16384;       // of one pass
-constexpr int64_t kSmallModel = 10'000'000;  // parameters up to which 1 x 16384 is a default shape
-
-struct InferShape {
-  int64_t batch, seq;  // seq 0: images
-};
 
 struct Arm {
   std::string name;
@@ -34,49 +30,34 @@ struct Arm {
 
 size_t live() { return memory_stats(Device::cpu).live; }
 
-InferShape parse_infer_shape(const std::string& text, bool images) {
-  long long batch = 0, seq = 0;
-  char rest = 0;
-  const int read = std::sscanf(text.c_str(), "%lldx%lld%c", &batch, &seq, &rest);
-  CBWC_CHECK((read == 2 || (read == 1 && images && text.find('x') == std::string::npos)) &&
-                 batch > 0 && (read == 1 || seq > 0) && batch <= kMostTokens &&
-                 seq <= kMostTokens && batch * seq <= kMostTokens,
-             "bench infer: shape '", text, "', expected BATCHxSEQ such as 8x512 with at most ",
-             kMostTokens, " tokens", images ? ", or BATCH, for images have no sequence" : "");
-  return {batch, images ? 0 : seq};
+// Gains and biases of these norms.
+int64_t numbers_of(const Model& model, const AffineFold& norm) {
+  int64_t numbers = 0;
+  for (const std::string& name : {norm.gamma, norm.beta})
+    if (!name.empty()) numbers += model.parameter(name)->value().numel();
+  return numbers;
 }
 
-// Without the tables, whose size has no bearing on the time of a pass.
-int64_t block_parameters(const Config::Model& m) { return 12 * m.layers * m.dim * m.dim; }
-
-std::vector<InferShape> shapes_of(const Config& config, const InferBenchOptions& options) {
-  const bool images = reads_images(config);
-  std::vector<InferShape> shapes;
-  for (const std::string& text : options.shapes) {
-    const InferShape shape = parse_infer_shape(text, images);
-    const bool known = std::any_of(shapes.begin(), shapes.end(), [&](const InferShape& s) {
-      return s.batch == shape.batch && s.seq == shape.seq;
-    });
-    if (!known) shapes.push_back(shape);
-  }
-  if (!shapes.empty()) return shapes;
-  if (images) return {{1, 0}, {8, 0}};
-  for (const int64_t batch : {1, 8})
-    for (const int64_t seq : {128, 512, 1024, 2048, 4096})
-      if (batch * seq <= kMostTokens) shapes.push_back({batch, seq});
-  if (block_parameters(config.model) <= kSmallModel) shapes.push_back({1, 16384});
-  return shapes;
-}
-
-void fold(Model& model, InferBench& bench) {
+void fold(Model& model, const InferBenchOptions& options, InferBench& bench) {
   const auto start = Clock::now();
-  const Detection found = detect(record_graph(model, false));
-  const FoldPlan plan = plan_fold(found, {});
+  const Graph graph = record_graph(model, false);
+  const Detection found = detect(graph, options.carry_mean);
+  FoldPlan plan = plan_fold(found, options.fold);
   CBWC_CHECK(!plan.empty(), "bench infer: no LayerNorm of this model folds (cbwc detect says why)");
+  FoldPlan with_affine = plan;
+  if (options.affine) {
+    plan_affine(graph, model, plan);
+    with_affine = plan;
+  }
   apply_fold(model, plan);
   bench.fold_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+  if (!options.affine) plan_affine(graph, model, with_affine);
   bench.norms = std::ssize(plan.norms);
   bench.all_norms = std::ssize(found.norms);
+  for (const DetectedNorm& norm : found.norms)
+    bench.auxiliary += norm.verdict == Verdict::foldable_with_auxiliary;
+  for (const AffineFold& norm : with_affine.affine)
+    if (norm.skipped.empty()) bench.movable_norm_numbers += numbers_of(model, norm);
 }
 
 size_t bytes_of(const Model& model) {
@@ -101,26 +82,50 @@ void share_equal(Model& model, const Model& first) {
   }
 }
 
-std::unique_ptr<Model> arm_model(Config config, Norm norm, const DataShape& shape) {
+// What an arm is built from: random numbers, the same in all arms, or a trained model's.
+struct Source {
+  Config config;
+  DataShape shape;
+  const LoadedModel* trained = nullptr;
+};
+
+std::unique_ptr<Model> arm_model(const Source& source, Norm norm) {
+  Config config = source.config;
   config.model.norm = norm_name(norm);
-  std::unique_ptr<Model> model = build_model(config, shape, 1);
-  randomize_norms(*model, 2);
+  if (source.trained == nullptr) {
+    std::unique_ptr<Model> model = build_model(config, source.shape, 1);
+    randomize_norms(*model, 2);
+    return model;
+  }
+  std::unique_ptr<Model> model = empty_model(config, source.shape, parse_dtype(config.model.dtype));
+  for (const ParameterPtr& p : model->parameters())
+    p->mutate() = source.trained->model->parameter(p->name())->value().clone();
   return model;
 }
 
+int64_t norm_numbers(const Model& layernorm, const Model& none) {
+  int64_t numbers = 0;
+  for (const ParameterPtr& p : layernorm.parameters()) numbers += p->value().numel();
+  for (const ParameterPtr& p : none.parameters()) numbers -= p->value().numel();
+  return numbers;
+}
+
 // The same numbers in all arms; LayerNorm first, the ceiling last.
-std::vector<Arm> build_arms(const Config& config, const DataShape& shape, InferBench& bench) {
+std::vector<Arm> build_arms(const Source& source, const InferBenchOptions& options,
+                            InferBench& bench) {
   std::vector<Arm> arms;
-  arms.push_back({"layernorm", arm_model(config, Norm::layernorm, shape)});
+  arms.push_back({"layernorm", arm_model(source, Norm::layernorm)});
   const auto add = [&](const std::string& name, std::unique_ptr<Model> model) {
     share_equal(*model, *arms[0].model);
     arms.push_back({name, std::move(model)});
   };
-  std::unique_ptr<Model> folded = arm_model(config, Norm::layernorm, shape);
-  fold(*folded, bench);
+  std::unique_ptr<Model> folded = arm_model(source, Norm::layernorm);
+  fold(*folded, options, bench);
   add("folded", std::move(folded));
-  if (bench.norms < bench.all_norms) add(kAllRmsNorm, arm_model(config, Norm::rmsnorm, shape));
-  add("none", arm_model(config, Norm::none, shape));
+  if (bench.norms < bench.all_norms) add(kAllRmsNorm, arm_model(source, Norm::rmsnorm));
+  add("none", arm_model(source, Norm::none));
+  release_cached(Device::cpu);
+  bench.norm_numbers = norm_numbers(*arms[0].model, *arms.back().model);
   return arms;
 }
 
@@ -132,7 +137,9 @@ Tensor random_ids(const InferShape& shape, int64_t vocab, const char* purpose) {
 }
 
 // Logits of the last position alone, where a task has positions.
-ModelInput random_input(const Config& config, const DataShape& data, const InferShape& shape) {
+ModelInput random_input(const Source& source, const InferShape& shape) {
+  const Config& config = source.config;
+  const DataShape& data = source.shape;
   ModelInput input;
   if (reads_images(config)) {
     const int64_t side = config.model.image;
@@ -141,11 +148,12 @@ ModelInput random_input(const Config& config, const DataShape& data, const Infer
     fill_normal(input.images, 0, 1, rng);
     return input;
   }
-  input.ids = random_ids(shape, data.vocab, "bench infer");
+  const int64_t vocab = config.model.vocab > 0 ? config.model.vocab : data.vocab;
+  input.ids = random_ids(shape, vocab, "bench infer");
   const Task task = task_of(config);
   if (task == Task::translation)
     input.decoder_ids = random_ids(shape, data.target_vocab, "bench infer translation");
-  if (task == Task::classification) return input;
+  if (task == Task::classification || task == Task::hidden_states) return input;
   std::vector<int32_t> last;
   for (int64_t b = 1; b <= shape.batch; ++b)
     last.push_back(static_cast<int32_t>(b * shape.seq - 1));
@@ -248,6 +256,36 @@ std::vector<NormCallRow> norm_calls(const std::vector<InferShape>& shapes, const
   return out;
 }
 
+// Folded against LayerNorm at every position of a small input.
+void compare_fold(std::vector<Arm>& arms, const Source& source, InferBench& bench) {
+  constexpr int64_t kImages = 8, kTexts = 2, kTokens = 128;
+  const bool images = reads_images(source.config);
+  const InferShape shape = {images ? kImages : kTexts,
+                            images ? 0 : std::min(kTokens, source.config.model.context)};
+  ModelInput input = random_input(source, shape);
+  input.rows = {};  // every position
+  const TapeScope no_tape(nullptr);
+  const Verification v = compare_logits(*arms[0].model, *arms[1].model, input, "random input",
+                                        std::numeric_limits<double>::infinity());
+  bench.compared_positions = v.positions;
+  bench.max_abs_difference = v.max_abs;
+  bench.max_rel_difference = v.max_rel;
+  bench.argmax_agreement = v.argmax_agreement;
+}
+
+// Says what is random, and lengthens the context where a shape asks for more.
+std::string note_of(const Config& config, const std::vector<InferShape>& shapes, bool trained,
+                    int64_t& context) {
+  std::string note = reads_images(config) ? "noise as images" : "random tokens";
+  note = (trained ? "the run's weights, " : "random weights, ") + note;
+  int64_t longest = 0;
+  for (const InferShape& s : shapes) longest = std::max(longest, s.seq);
+  if (longest > context)
+    note += fmt::format("; positions for {} tokens, the config has {}", longest, context);
+  context = std::max(context, longest);
+  return note;
+}
+
 }  // namespace
 
 std::vector<size_t> arm_order(int repeat, size_t arms) {
@@ -263,23 +301,28 @@ double share_of_ceiling(const PairedRatio& speedup, const PairedRatio& ceiling) 
   return (1 - 1 / speedup.ratio) / (1 - 1 / ceiling.ratio);
 }
 
-InferBench bench_infer(const Config& source, const InferBenchOptions& options) {
-  Config config = source;
+InferBench bench_infer(const Config& config, const InferBenchOptions& options,
+                       const LoadedModel* trained) {
   const bool images = reads_images(config);
-  const std::vector<InferShape> shapes = shapes_of(config, options);
-  const DataShape data = random_data(config, 1, 1).shape;
-  int64_t longest = 0;
-  for (const InferShape& s : shapes) longest = std::max(longest, s.seq);
   InferBench bench;
   bench.model = config.run.name;
+  bench.family = config.model.family;
   bench.dtype = config.model.dtype;
-  bench.note = images ? "random weights, noise as images" : "random weights, random tokens";
-  if (longest > config.model.context)
-    bench.note +=
-        fmt::format("; positions for {} tokens, the config has {}", longest, config.model.context);
-  config.model.context = std::max(config.model.context, longest);
-  std::vector<Arm> arms = build_arms(config, data, bench);
-  bench.calls = norm_calls(shapes, config);
+  const bool learned = bench.family != "phi" && bench.family != "bloom" && !images;
+  bench.plan = plan_infer(config, options, trained && learned ? config.model.context : 0);
+  if (!bench.plan.skipped.empty()) return bench;
+  Source source{config, trained ? trained->shape : random_data(config, 1, 1).shape, trained};
+  CBWC_CHECK(!trained || (config.model.norm == "layernorm" && trained->folds.empty()),
+             "bench infer: ", config.run.name,
+             " is not a LayerNorm model as trained; it is folded "
+             "here, in the folded arm");
+  std::vector<InferShape> shapes;
+  for (const InferPlan::Row& row : bench.plan.rows)
+    if (row.skipped.empty()) shapes.push_back(row.shape);
+  bench.note = note_of(config, shapes, trained, source.config.model.context);
+  std::vector<Arm> arms = build_arms(source, options, bench);
+  compare_fold(arms, source, bench);
+  if (!shapes.empty()) bench.calls = norm_calls(shapes, config);
   GemmFloor floor(parse_dtype(config.model.dtype));
   const int64_t languages = task_of(config) == Task::translation ? 2 : 1;
   for (const InferShape& shape : shapes) {
@@ -287,10 +330,12 @@ InferBench bench_infer(const Config& source, const InferBenchOptions& options) {
     row.batch = shape.batch;
     row.seq = shape.seq;
     row.tokens = languages * shape.batch * shape.seq;
-    const ModelInput input = random_input(config, data, shape);
+    const ModelInput input = random_input(source, shape);
     for (InferRow& r : measure(arms, input, row, options, floor, bench))
       bench.rows.push_back(std::move(r));
   }
+  arms.clear();
+  release_cached(Device::cpu);
   return bench;
 }
 

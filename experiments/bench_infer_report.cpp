@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "experiments/bench.h"
+#include "experiments/bench_infer.h"
 #include "experiments/json_output.h"
 
 namespace cbwc {
@@ -62,6 +62,60 @@ nlohmann::json row_json(const InferBench& bench, const InferRow& r) {
   return out;
 }
 
+nlohmann::json plan_json(const InferPlan& plan) {
+  nlohmann::json left_out = nlohmann::json::array();
+  for (const InferPlan::Row& row : plan.rows)
+    if (!row.skipped.empty())
+      left_out.push_back(
+          {{"batch", row.shape.batch}, {"seq", row.shape.seq}, {"reason", row.skipped}});
+  return {{"needed_gb", json_number(plan.needed_gb)},
+          {"left_out", plan.skipped.empty() ? nlohmann::json() : nlohmann::json(plan.skipped)},
+          {"shapes_left_out", left_out}};
+}
+
+nlohmann::json model_json(const InferBench& bench) {
+  return {{"model", bench.model},
+          {"family", bench.family},
+          {"norms", bench.norms},
+          {"all_norms", bench.all_norms},
+          {"auxiliary", bench.auxiliary},
+          {"norm_numbers", bench.norm_numbers},
+          {"movable_norm_numbers", bench.movable_norm_numbers},
+          {"fold_ms", json_number(bench.fold_ms)},
+          {"note", bench.note},
+          {"fold_difference", json_number(bench.fold_difference)},
+          {"compared_positions", bench.compared_positions},
+          {"max_abs_difference", json_number(bench.max_abs_difference)},
+          {"max_rel_difference", json_number(bench.max_rel_difference)},
+          {"argmax_agreement", json_number(bench.argmax_agreement)},
+          {"plan", plan_json(bench.plan)}};
+}
+
+std::string fold_line(const InferBench& b) {
+  return fmt::format(
+      "folded against LayerNorm at {} positions of random input: largest difference {:.2e} ({:.1e} "
+      "relative), likeliest answer equal at {:.2f} %\n{} of the {} gains and biases can move into "
+      "the weights that read them (--affine)\n",
+      b.compared_positions, b.max_abs_difference, b.max_rel_difference, 100 * b.argmax_agreement,
+      b.movable_norm_numbers, b.norm_numbers);
+}
+
+// After how much work the time of the fold has come back, where it gains anything.
+std::string pays_text(const InferBench& bench) {
+  std::string out;
+  for (const InferRow& r : bench.rows) {
+    if (!(r.pays_after > 0)) continue;
+    out += out.empty() ? "the fold has paid for itself after" : ",";
+    out += r.seq == 0 ? fmt::format(" {:.0f} images (batch {})",
+                                    std::ceil(r.pays_after) * static_cast<double>(r.batch), r.batch)
+                      : fmt::format(" {:.0f} tokens ({}x{})",
+                                    std::ceil(r.pays_after) * static_cast<double>(r.tokens),
+                                    r.batch, r.seq);
+  }
+  return out.empty() ? "the folded arm is nowhere faster by more than noise: the fold never pays\n"
+                     : out + "\n";
+}
+
 std::string calls_table(const InferBench& bench) {
   std::string out = fmt::format(
       "one norm call ({} of {} norms were folded in {:.1f} ms)\n{:>12} {:<10} {:>10} {:>9} {:>9} "
@@ -90,24 +144,22 @@ nlohmann::json infer_bench_json(const std::vector<InferBench>& models) {
   for (const InferBench& bench : models) {
     for (const InferRow& r : bench.rows) rows.push_back(row_json(bench, r));
     for (const NormCallRow& c : bench.calls) calls.push_back(call_json(bench, c));
-    notes.push_back({{"model", bench.model},
-                     {"norms", bench.norms},
-                     {"all_norms", bench.all_norms},
-                     {"fold_ms", json_number(bench.fold_ms)},
-                     {"note", bench.note},
-                     {"fold_difference", json_number(bench.fold_difference)}});
+    notes.push_back(model_json(bench));
   }
   return {{"rows", rows}, {"norm_calls", calls}, {"models", notes}};
 }
 
 std::string infer_bench_table(const InferBench& bench) {
-  const bool images = bench.rows.at(0).seq == 0;
+  if (!bench.plan.skipped.empty()) return infer_plan_text(bench.plan);
+  const bool images = bench.family == "vit" || bench.family == "swin";
   size_t width = 0;
   for (const InferRow& r : bench.rows) width = std::max(width, r.arm.size());
   std::string out =
-      fmt::format("{}, {}: {}\n{}\n", bench.model, bench.dtype, bench.note, calls_table(bench));
-  out += fmt::format("a whole pass{} (folded against LayerNorm: {:.1e} relative)\n",
-                     images ? "" : ", logits of the last position", bench.fold_difference);
+      fmt::format("{}, {}: {}\n{}\n", bench.model, bench.dtype, bench.note, fold_line(bench));
+  if (bench.rows.empty()) return out + infer_plan_text(bench.plan);
+  out += fmt::format("{}\na whole pass{} (folded against LayerNorm: {:.1e} relative)\n",
+                     calls_table(bench), images ? "" : ", logits of the last position",
+                     bench.fold_difference);
   out +=
       fmt::format("{:>9} {:<{}} {:>4} {:>10} {:>10} {:>10} {:>9} {:>8} {:>6}  {:<24} {:<13} {}\n",
                   images ? "batch" : "batchxseq", "arm", width, "runs", "median ms", "p10", "p90",
@@ -126,7 +178,7 @@ std::string infer_bench_table(const InferBench& bench) {
         r.peak_mb, r.over_gemm_floor, r.arm == "layernorm" ? "" : ratio_text(r.speedup), verdict(r),
         share);
   }
-  return out +
+  return out + pays_text(bench) +
          "over: the median over the sum of the pass's matrix products, each at its best "
          "(attention's own not counted)\n";
 }

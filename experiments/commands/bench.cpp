@@ -1,4 +1,4 @@
-// cbwc bench ops | train | loader | infer
+// cbwc bench ops | train | loader (infer: bench_infer.cpp)
 #include "experiments/bench.h"
 
 #include <fmt/format.h>
@@ -89,47 +89,6 @@ void add_loader(CLI::App& bench, CommandContext& context) {
   });
 }
 
-struct InferOptions {
-  std::vector<std::string> configs = {"gpt2_124m", "gpt_quickstart"};
-  std::vector<std::string> sets;
-  InferBenchOptions bench;
-};
-
-void add_infer(CLI::App& bench, CommandContext& context) {
-  auto o = std::make_shared<InferOptions>();
-  CLI::App* command = bench.add_subcommand(
-      "infer",
-      "one forward pass: LayerNorm, the same weights folded, no norm; interleaved (and, where "
-      "not all norms fold, all RMSNorm, for its time alone)");
-  command->add_option("CONFIG", o->configs,
-                      "configs: files or bare names (default gpt2_124m gpt_quickstart)");
-  add_set_option(*command, o->sets);
-  command->add_option(
-      "--shapes", o->bench.shapes,
-      "BATCHxSEQ ..., at most 16384 tokens; images: BATCH (default 1 and 8 x 128 to "
-      "4096; images 1 8)");
-  command
-      ->add_option("--seconds", o->bench.seconds,
-                   "time for each shape, all arms together, in seconds (default 5)")
-      ->check(CLI::NonNegativeNumber);
-  command
-      ->add_option("--least-repeats", o->bench.least_repeats,
-                   "timed passes of each arm, however long (default 6, at least 5)")
-      ->check(CLI::Range(5, 1'000'000));
-  command->callback([o, &context] {
-    require_cpu(context.global.device);
-    std::vector<InferBench> results;
-    nlohmann::json configs = nlohmann::json::object();
-    for (const std::string& name : o->configs) {
-      const Config config = load_config(name, o->sets);
-      results.push_back(bench_infer(config, o->bench));
-      configs[name] = config_json(config);
-      fmt::print("{}{}", results.size() > 1 ? "\n" : "", infer_bench_table(results.back()));
-    }
-    write_command_json(context, "bench infer", configs, infer_bench_json(results));
-  });
-}
-
 }  // namespace
 
 void add_bench_command(CLI::App& app, CommandContext& context) {
@@ -138,7 +97,7 @@ void add_bench_command(CLI::App& app, CommandContext& context) {
   add_ops(*bench, context);
   add_train(*bench, context);
   add_loader(*bench, context);
-  add_infer(*bench, context);
+  add_infer_bench(*bench, context);
 }
 
 }  // namespace cbwc

@@ -1,9 +1,13 @@
 // bench infer on a tiny model: complete rows, interleaved arms, the arithmetic of intervals.
+#include <fmt/format.h>
+
 #include <cmath>
 #include <set>
 
-#include "experiments/bench.h"
+#include "experiments/bench_infer.h"
 #include "experiments/model_build.h"
+#include "experiments/model_graph.h"
+#include "layers/compare.h"
 #include "tests/experiments/tiny_families.h"
 #include "tests/experiments/tiny_run.h"
 #include "tests/support/catch.h"
@@ -54,7 +58,13 @@ TEST_CASE("bench infer: every arm at every shape, and the folded model is the sa
     CHECK(r.gemm_floor_ms > 0);
   }
   CHECK(bench.rows[0].speedup.ratio == 1);
-  REQUIRE(bench.calls.size() == 4);  // two norms at 8 and 80 rows
+  CHECK(bench.compared_positions == 2 * 40);  // of the lengthened context
+  CHECK(bench.max_abs_difference > 0);
+  CHECK(bench.max_rel_difference < kFloat32);
+  CHECK(bench.argmax_agreement > 0.9);
+  CHECK(bench.norm_numbers == 5 * 2 * 16);
+  CHECK(bench.movable_norm_numbers == 4 * 2 * 16);  // the head has no bias for the last norm's
+  REQUIRE(bench.calls.size() == 4);                 // two norms at 8 and 80 rows
   CHECK(bench.calls[3].arm == "folded");
   CHECK(bench.calls[3].rows == 80);
   CHECK(bench.calls[3].cols == 16);
@@ -166,6 +176,80 @@ TEST_CASE("bench infer: the JSON rows hold what scripts rely on") {
   const std::string table = infer_bench_table(bench);
   CHECK(table.find("25 %") != std::string::npos);
   CHECK(table.find("2x40") != std::string::npos);
+}
+
+TEST_CASE("bench infer: the plan names what is left out, and nothing of that is run") {
+  Config config = tiny();
+  InferBenchOptions o = quick();
+  InferPlan plan = plan_infer(config, o);
+  REQUIRE(plan.rows.size() == 2);
+  CHECK(plan.rows[0].pass_ms > 0);
+  CHECK(plan.rows[1].pass_ms > plan.rows[0].pass_ms);
+  CHECK(plan.seconds() == Approx(plan.rows[0].seconds + plan.rows[1].seconds));
+  CHECK(plan.needed_gb > 0);
+
+  o.most_seconds = 1e-9;
+  InferBench bench = bench_infer(config, o);
+  CHECK(bench.rows.empty());
+  CHECK(bench.max_rel_difference < kFloat32);  // built and compared all the same
+  CHECK(infer_bench_table(bench).find("more than --most-seconds") != std::string::npos);
+  CHECK(infer_bench_json({bench}).at("models")[0].at("plan").at("shapes_left_out").size() == 2);
+
+  o = quick();
+  o.memory_gb = 1e-6;
+  bench = bench_infer(config, o);
+  CHECK(bench.rows.empty());
+  CHECK(bench.plan.seconds() == 0);
+  CHECK(infer_bench_table(bench).find("GB are allowed") != std::string::npos);
+
+  plan = plan_infer(config, quick(), 16);  // trained positions cannot be lengthened
+  CHECK(plan.rows[0].skipped.empty());
+  CHECK(plan.rows[1].skipped.find("positions for 16 tokens") != std::string::npos);
+}
+
+TEST_CASE("bench infer: the default shapes, and Phi's memory is that of shared arms") {
+  InferBenchOptions o;
+  o.memory_gb = 1000;
+  std::vector<std::string> shapes;
+  const InferPlan plan = plan_infer(load_config("phi_1"), o);
+  for (const InferPlan::Row& r : plan.rows)
+    shapes.push_back(fmt::format("{}x{}", r.shape.batch, r.shape.seq));
+  CHECK(shapes == std::vector<std::string>{"1x128", "1x512", "1x2048", "1x4096", "1x16384", "8x128",
+                                           "8x512", "8x2048"});
+  // 5.7 GB of weights: twice while an arm is built, and what the fold writes anew.
+  CHECK(plan.needed_gb > 2 * 5.7);
+  CHECK(plan.needed_gb < 3 * 5.7);
+  CHECK(plan_infer(load_config("swin_tiny"), o).rows.size() == 2);
+}
+
+TEST_CASE("bench infer: a run's own weights, and the ways of cbwc fold") {
+  const testing::TemporaryFolder folder;
+  const testing::TinyFamily swin = {"swin", testing::family_toml(folder, "swin")};
+  InferBenchOptions o = quick();
+  o.shapes = {"2"};
+  const InferBench plain = bench_infer(testing::family_config(swin), o);
+  o.carry_mean = true;
+  const InferBench carried = bench_infer(testing::family_config(swin), o);
+  CHECK(carried.norms > plain.norms);
+  CHECK(carried.max_rel_difference < kFloat32);
+
+  o = quick();
+  o.shapes = {"1x8", "1x40"};
+  o.affine = true;
+  LoadedModel trained;
+  trained.config = tiny({"model.norm=layernorm"});
+  trained.shape = {50, 50, 10, 3};
+  trained.model = build_model(trained.config, trained.shape, 7);
+  randomize_norms(*trained.model, 8);
+  const Tensor before = trained.model->parameters()[0]->value().clone();
+  const InferBench bench = bench_infer(trained.config, o, &trained);
+  CHECK(bench.rows.size() == 3);  // 1x40 is beyond the positions
+  CHECK(bench.note.find("the run's weights") != std::string::npos);
+  CHECK(bench.max_rel_difference < kFloat32);
+  CHECK(bench.max_rel_difference > 0);
+  CHECK(relative_difference(before, trained.model->parameters()[0]->value()) == 0);
+  trained.config.model.norm = "rmsnorm";
+  CHECK_THROWS_WITH(bench_infer(trained.config, o, &trained), Catch::Contains("as trained"));
 }
 
 TEST_CASE("bench infer: refused shapes and models") {

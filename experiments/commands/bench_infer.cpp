@@ -1,0 +1,117 @@
+// cbwc bench infer [MODEL...]
+#include "experiments/bench_infer.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "experiments/command.h"
+#include "experiments/json_output.h"
+#include "experiments/model_graph.h"
+#include "experiments/model_setup.h"
+
+namespace cbwc {
+namespace {
+
+struct Options {
+  std::vector<std::string> models = {"gpt2_124m", "bert_base", "opt_125m",
+                                     "phi_1",     "vit_b16",   "swin_tiny"};
+  std::vector<std::string> sets;
+  bool plan = false;
+  InferBenchOptions bench;
+};
+
+bool is_run(const std::string& name) {
+  return std::filesystem::is_directory(name) || std::filesystem::path(name).extension() == ".h5";
+}
+
+// Before anything is measured, so that nobody waits for what was not wanted.
+void print_plan(const Options& o) {
+  double seconds = 0;
+  std::string text;
+  for (const std::string& name : o.models) {
+    if (is_run(name)) continue;  // its config is read with it
+    const InferPlan plan = plan_infer(load_config(name, o.sets), o.bench);
+    text += infer_plan_text(plan);
+    seconds += plan.seconds();
+  }
+  if (!text.empty())
+    fmt::print("the plan, by estimates from one matrix product (about {:.0f} min in all):\n{}\n",
+               std::ceil(seconds / 60), text);
+  std::fflush(stdout);
+}
+
+InferBench measure(const std::string& name, const Options& o, nlohmann::json& configs) {
+  if (!is_run(name)) {
+    const Config config = load_config(name, o.sets);
+    configs[name] = config_json(config);
+    return bench_infer(config, o.bench);
+  }
+  const LoadedModel trained = load_model(name, o.sets);
+  configs[name] = config_json(trained.config);
+  return bench_infer(trained.config, o.bench, &trained);
+}
+
+int run(const Options& o, const CommandContext& context) {
+  require_cpu(context.global.device);
+  print_plan(o);
+  if (o.plan) return 0;
+  std::vector<InferBench> results;
+  nlohmann::json configs = nlohmann::json::object();
+  bool any = false;
+  for (const std::string& name : o.models) {
+    results.push_back(measure(name, o, configs));
+    fmt::print("{}{}", results.size() > 1 ? "\n" : "", infer_bench_table(results.back()));
+    std::fflush(stdout);
+    any |= !results.back().rows.empty();
+    // After each model: a run that is stopped keeps what it has.
+    write_command_json(context, "bench infer", configs, infer_bench_json(results));
+  }
+  return any ? 0 : 1;
+}
+
+void add_fold_flags(CLI::App& command, InferBenchOptions& o) {
+  command.add_flag("--affine", o.affine,
+                   "in the folded arm also move gains and biases into the Linears that read them");
+  command.add_flag("--carry-mean", o.carry_mean, "fold as `cbwc fold --carry-mean` does");
+  command.add_flag("--auxiliary-centring", o.fold.auxiliary_centring,
+                   "fold as `cbwc fold --auxiliary-centring` does");
+}
+
+}  // namespace
+
+void add_infer_bench(CLI::App& bench, CommandContext& context) {
+  auto o = std::make_shared<Options>();
+  CLI::App* command = bench.add_subcommand(
+      "infer",
+      "one forward pass: LayerNorm, the same weights folded, no norm; interleaved (and, where "
+      "not all norms fold, all RMSNorm, for its time alone)");
+  command->add_option("MODEL", o->models,
+                      "configs (files or bare names), measured with random weights, or run folders "
+                      "(default gpt2_124m bert_base opt_125m phi_1 vit_b16 swin_tiny)");
+  add_set_option(*command, o->sets);
+  command->add_option("--shapes", o->bench.shapes,
+                      "BATCHxSEQ ..., at most 16384 tokens; images: BATCH (default 1 and 8 x 128 "
+                      "512 2048 4096 16384; images 1 8)");
+  command
+      ->add_option("--seconds", o->bench.seconds,
+                   "time for each shape, all arms together, in seconds (default 5)")
+      ->check(CLI::NonNegativeNumber);
+  command
+      ->add_option("--least-repeats", o->bench.least_repeats,
+                   "timed passes of each arm, however long (default 6, at least 5)")
+      ->check(CLI::Range(5, 1'000'000));
+  command
+      ->add_option("--most-seconds", o->bench.most_seconds,
+                   "leave out a shape whose least repeats would take longer (default 600)")
+      ->check(CLI::PositiveNumber);
+  command
+      ->add_option("--memory", o->bench.memory_gb,
+                   "leave out a model whose arms need more, in GB (default: what is free)")
+      ->check(CLI::PositiveNumber);
+  command->add_flag("--plan", o->plan, "only say what would be run, and how long it would take");
+  add_fold_flags(*command, o->bench);
+  command->callback([o, &context] { context.exit_code = run(*o, context); });
+}
+
+}  // namespace cbwc
