@@ -91,5 +91,8 @@ std::vector<size_t> arm_order(int repeat, size_t arms);
 double share_of_ceiling(const PairedRatio& speedup, const PairedRatio& ceiling);
 nlohmann::json infer_bench_json(const std::vector<InferBench>& models);
 std::string infer_bench_table(const InferBench& bench);
+// The speedup over LayerNorm along the sequence length, a curve for each model: SVG text from
+// `results` of one or more runs; empty without gnuplot, or when they hold no such row.
+std::string infer_plot_svg(const std::vector<nlohmann::json>& results);
 
 }  // namespace cbwc

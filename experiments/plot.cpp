@@ -73,12 +73,11 @@ std::string script(const std::vector<Curve>& curves, const PlotOptions& options,
                    const fs::path& folder) {
   std::string out = fmt::format(
       "set terminal svg size 860,440 enhanced font 'Helvetica,14' background '#ffffff'\n"
-      "set output {}\nset encoding utf8\nset title {} noenhanced\nset xlabel {} noenhanced\n"
+      "set encoding utf8\nset title {} noenhanced\nset xlabel {} noenhanced\n"
       "set ylabel {} noenhanced\nset key outside right top vertical noenhanced samplen 2\n"
       "set grid lc rgb '#dddddd' lt 1\nset border 3 lc rgb '#555555'\nset tics nomirror\n"
       "set datafile missing 'nan'\n",
-      gnuplot_text((folder / "plot.svg").string()), gnuplot_text(options.title),
-      gnuplot_text(options.x_label), gnuplot_text(options.y_label));
+      gnuplot_text(options.title), gnuplot_text(options.x_label), gnuplot_text(options.y_label));
   if (!options.y_range.empty()) out += "set yrange " + options.y_range + "\n";
   if (options.log_y) out += "set logscale y\nset format y '%.0e'\n";
   std::vector<std::string> parts;
@@ -125,6 +124,17 @@ std::string with_own_ids(const std::string& svg, const std::string& title) {
 
 }  // namespace
 
+std::string gnuplot_svg(const std::string& script, const std::string& ids) {
+  const TemporaryFolder folder;
+  const fs::path file = folder.path / "own.gp", out = folder.path / "own.svg";
+  std::ofstream(file) << "set output " << gnuplot_text(out.string()) << "\n" << script;
+  if (!run_gnuplot(file.string())) return "";
+  std::ifstream in(out, std::ios::binary);
+  const std::string svg((std::istreambuf_iterator<char>(in)), {});
+  const size_t begin = svg.find("<svg");
+  return begin == std::string::npos ? "" : with_own_ids(svg.substr(begin), ids);
+}
+
 bool have_gnuplot() { return run_gnuplot("--version"); }
 
 std::string plot_svg(const std::vector<Curve>& all, const PlotOptions& options) {
@@ -139,13 +149,7 @@ std::string plot_svg(const std::vector<Curve>& all, const PlotOptions& options) 
     for (size_t k = 0; k < c.x.size(); ++k)
       data << fmt::format("{} {} {} {}\n", c.x[k], c.y[k], c.low[k], c.high[k]);
   }
-  std::ofstream(folder.path / "plot.gp") << script(curves, options, folder.path);
-  if (!run_gnuplot((folder.path / "plot.gp").string())) return "";
-  std::ifstream in(folder.path / "plot.svg", std::ios::binary);
-  const std::string svg((std::istreambuf_iterator<char>(in)), {});
-  const size_t begin = svg.find("<svg");
-  if (begin == std::string::npos) return "";
-  return with_own_ids(svg.substr(begin), options.title);  // without the XML prologue
+  return gnuplot_svg(script(curves, options, folder.path), options.title);
 }
 
 }  // namespace cbwc

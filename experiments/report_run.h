@@ -58,5 +58,8 @@ struct PlotOptions {
 };
 std::string plot_svg(const std::vector<Curve>& curves, const PlotOptions& options);
 bool have_gnuplot();
+// A script that says everything but its output. The SVG text starts at its root element, every id
+// in it with `ids` in front, as one page holds many plots; empty when gnuplot cannot run it.
+std::string gnuplot_svg(const std::string& script, const std::string& ids);
 
 }  // namespace cbwc

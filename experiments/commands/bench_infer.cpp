@@ -9,14 +9,14 @@
 #include "experiments/json_output.h"
 #include "experiments/model_graph.h"
 #include "experiments/model_setup.h"
+#include "experiments/report_run.h"
 
 namespace cbwc {
 namespace {
 
 struct Options {
-  std::vector<std::string> models = {"gpt2_124m", "bert_base", "opt_125m",
-                                     "phi_1",     "vit_b16",   "swin_tiny"};
-  std::vector<std::string> sets;
+  std::vector<std::string> models, sets, from;  // from: JSON files of earlier runs
+  std::string plot;
   bool plan = false;
   InferBenchOptions bench;
 };
@@ -52,8 +52,28 @@ InferBench measure(const std::string& name, const Options& o, nlohmann::json& co
   return bench_infer(trained.config, o.bench, &trained);
 }
 
-int run(const Options& o, const CommandContext& context) {
+void draw(const Options& o, const std::vector<InferBench>& measured) {
+  std::vector<nlohmann::json> results;
+  for (const std::string& file : o.from) {
+    const nlohmann::json json = read_json(file);
+    CBWC_CHECK(json.value("command", "") == "bench infer", file,
+               ": is not what `cbwc bench infer --json FILE` writes");
+    results.push_back(json.at("results"));
+  }
+  if (!measured.empty()) results.push_back(infer_bench_json(measured));
+  const std::string svg = infer_plot_svg(results);
+  CBWC_CHECK(!svg.empty(), "bench infer --plot: there is no speedup to draw");
+  write_text_file(o.plot, svg);
+  fmt::print("{}\n", o.plot);
+}
+
+int run(Options o, const CommandContext& context) {
   require_cpu(context.global.device);
+  CBWC_CHECK(o.from.empty() || !o.plot.empty(), "bench infer: --from is drawn by --plot FILE.svg");
+  CBWC_CHECK(o.plot.empty() || have_gnuplot(),
+             "bench infer: --plot needs gnuplot (apt-get install gnuplot-nox)");
+  if (o.models.empty() && o.from.empty())
+    o.models = {"gpt2_124m", "bert_base", "opt_125m", "phi_1", "vit_b16", "swin_tiny"};
   print_plan(o);
   if (o.plan) return 0;
   std::vector<InferBench> results;
@@ -67,7 +87,8 @@ int run(const Options& o, const CommandContext& context) {
     // After each model: a run that is stopped keeps what it has.
     write_command_json(context, "bench infer", configs, infer_bench_json(results));
   }
-  return any ? 0 : 1;
+  if (!o.plot.empty()) draw(o, results);
+  return any || o.models.empty() ? 0 : 1;
 }
 
 void add_fold_flags(CLI::App& command, InferBenchOptions& o) {
@@ -109,6 +130,12 @@ void add_infer_bench(CLI::App& bench, CommandContext& context) {
       ->add_option("--memory", o->bench.memory_gb,
                    "leave out a model whose arms need more, in GB (default: what is free)")
       ->check(CLI::PositiveNumber);
+  command->add_option("--plot", o->plot, "draw the speedups over the sequence length (SVG)")
+      ->type_name("FILE");
+  command
+      ->add_option("--from", o->from,
+                   "draw what earlier runs wrote with --json; without MODEL nothing is measured")
+      ->type_name("FILE");
   command->add_flag("--plan", o->plan, "only say what would be run, and how long it would take");
   add_fold_flags(*command, o->bench);
   command->callback([o, &context] { context.exit_code = run(*o, context); });

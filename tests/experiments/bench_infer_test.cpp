@@ -7,6 +7,7 @@
 #include "experiments/bench_infer.h"
 #include "experiments/model_build.h"
 #include "experiments/model_graph.h"
+#include "experiments/report_run.h"
 #include "layers/compare.h"
 #include "tests/experiments/tiny_families.h"
 #include "tests/experiments/tiny_run.h"
@@ -252,6 +253,31 @@ TEST_CASE("bench infer: a run's own weights, and the ways of cbwc fold") {
   CHECK_THROWS_WITH(bench_infer(trained.config, o, &trained), Catch::Contains("as trained"));
 }
 
+TEST_CASE("bench infer: the picture has a panel a batch, and only what is a speedup") {
+  if (!have_gnuplot()) return;
+  const auto row = [](const std::string& model, const std::string& arm, int batch, int seq,
+                      nlohmann::json low) {
+    return nlohmann::json{{"name", "infer"},
+                          {"model", model},
+                          {"arm", arm},
+                          {"batch", batch},
+                          {"seq", seq},
+                          {"speedup_over_layernorm", 1.02},
+                          {"speedup_ci95", {low, 1.03}}};
+  };
+  nlohmann::json rows = nlohmann::json::array();
+  CHECK(infer_plot_svg({{{"rows", rows}}}).empty());
+  rows.push_back(row("GPT", "none", 1, 128, 1.01));
+  CHECK(infer_plot_svg({{{"rows", rows}}}).empty());
+  rows.push_back(row("GPT's", "folded", 1, 128, 1.01));
+  rows.push_back(row("BERT", kAllRmsNorm, 8, 512, 1.01));
+  rows.push_back(row("ViT", "folded", 8, 0, "nan"));  // too few repeats for an interval
+  const std::string svg = infer_plot_svg({{{"rows", rows}}});
+  for (const char* text : {"1 text at a time", "8 texts at a time", "images at a time",
+                           "GPT's, folded (exact)", "BERT, every norm RMSNorm (not exact)"})
+    CHECK(svg.find(text) != std::string::npos);
+}
+
 TEST_CASE("bench infer: refused shapes and models") {
   InferBenchOptions o = quick();
   for (const char* shape :
@@ -275,5 +301,17 @@ TEST_CASE("bench infer is a command of the program") {
   const nlohmann::json json = nlohmann::json::parse(testing::read_bytes(folder.file("b.json")));
   CHECK(json.at("command") == "bench infer");
   CHECK(json.at("results").at("rows").size() == 6);
+  CHECK(r.out.find("the plan") == 0);
+  if (!have_gnuplot()) return;
+  const auto drawn = testing::run_cbwc(
+      folder, "bench infer --from " + folder.file("b.json") + " --plot " + folder.file("b.svg"));
+  INFO(drawn.err);
+  CHECK(drawn.exit_code == 0);
+  const std::string svg = testing::read_bytes(folder.file("b.svg"));
+  CHECK(svg.find("<svg") == 0);
+  CHECK(svg.find("faster than LayerNorm by, %") != std::string::npos);
+  CHECK(svg.find("the paper's range: 2 to 12 %") != std::string::npos);
+  CHECK(svg.find("sequence length, tokens") != std::string::npos);
+  CHECK(testing::run_cbwc(folder, "bench infer --from " + config + " --plot x.svg").exit_code == 2);
   CHECK(testing::run_cbwc(folder, "bench infer " + config + " --least-repeats 2").exit_code == 2);
 }
