@@ -83,31 +83,36 @@ Variable run_attention(const Module& module, double dropout, const Context& cont
   return y;
 }
 
-Variable SelfAttention::attend(const Variable& qkv, const Context& context, const Tensor& mask) {
+Variable SelfAttention::attend(const Variable& qkv, const Context& context, const Tensor& mask,
+                               const KvSlot& slot) {
   AttentionOptions options;
   options.causal = options_.causal;
   options.key_mask = mask;
   options.alibi_slopes = slopes_;
   return run_attention(
       *this, options_.dropout, context, options, [&](const AttentionOptions& o) -> Variable {
-        if (q_norm_ == nullptr && options_.rotary == 0)
+        if (q_norm_ == nullptr && options_.rotary == 0 && slot.layer == nullptr)
           return attention_qkv(qkv, options_.heads, o);
         const int64_t c = options_.dim;
         const Shape split = {qkv.size(0), qkv.size(1), options_.heads, c / options_.heads};
         const auto heads = [&](int part, NormLayer* norm, bool turn) {
           Variable x = reshape(slice(qkv, 2, part * c, (part + 1) * c), split);
           if (norm != nullptr) x = norm->forward(x, context);
-          if (turn && options_.rotary > 0) x = rotary(x, {options_.rotary});
+          if (turn && options_.rotary > 0) x = rotary(x, {options_.rotary, slot.length});
           return permute(x, {0, 2, 1, 3});
         };
         const Variable q = heads(0, q_norm_.get(), true), k = heads(1, k_norm_.get(), true);
-        return attention(q, k, heads(2, nullptr, false), o);
+        const Variable v = heads(2, nullptr, false);
+        if (slot.layer == nullptr) return attention(q, k, v, o);
+        const KvCache::Layer seen = slot.append(k.value(), v.value());
+        return attention(q, seen.keys, seen.values, o);
       });
 }
 
-Variable SelfAttention::forward(const Variable& x, const Context& context, const Tensor& mask) {
+Variable SelfAttention::forward(const Variable& x, const Context& context, const Tensor& mask,
+                                const KvSlot& slot) {
   const ScopeGuard scope(name());
-  return out_.forward(attend(qkv_.forward(x), context, mask), context);
+  return out_.forward(attend(qkv_.forward(x), context, mask, slot), context);
 }
 
 }  // namespace cbwc

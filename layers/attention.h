@@ -6,6 +6,7 @@
 
 #include "autograd/ops/attention.h"
 #include "layers/branch.h"
+#include "layers/kv_cache.h"
 
 namespace cbwc {
 
@@ -40,11 +41,15 @@ class SelfAttention : public Module {
                 const Init& init, const Init& output_init, const BranchOptions& branch);
   std::string describe() const override;
   // (B, T, C) -> (B, T, C). mask: (B, T) int32, 0 = a token that nobody sees; undefined: none.
-  Variable forward(const Variable& x, const Context& context, const Tensor& mask = {});
+  // With a cache the T tokens come after those it holds, which they see too; their keys and values
+  // join it.
+  Variable forward(const Variable& x, const Context& context, const Tensor& mask = {},
+                   const KvSlot& slot = {});
   const Linear& projection() const { return out_.projection(); }
 
  private:
-  Variable attend(const Variable& qkv, const Context& context, const Tensor& mask);
+  Variable attend(const Variable& qkv, const Context& context, const Tensor& mask,
+                  const KvSlot& slot);
   const SelfAttentionOptions options_;
   Tensor slopes_;  // undefined without ALiBi
   Linear qkv_;

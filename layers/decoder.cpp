@@ -109,10 +109,10 @@ std::string Decoder::describe() const {
       config_.tied_head ? "tied" : "untied");
 }
 
-Variable Decoder::embed(const Tensor& ids, const Context& context) {
+Variable Decoder::embed(const Tensor& ids, const Context& context, int64_t position) {
   Variable x = tokens_->forward(ids);
   if (positions_ != nullptr)
-    x = add(x, positions_->forward(consecutive(ids.size(1), config_.first_position)));
+    x = add(x, positions_->forward(consecutive(ids.size(1), config_.first_position + position)));
   if (embedding_norm_ != nullptr) return embedding_norm_->forward(x, context);
   x = dropout_->forward(x, context);
   return centres_output(branch_) ? center(x, -1) : x;
@@ -138,10 +138,48 @@ Variable Decoder::logits(const ModelInput& input, const Context& context) {
   return head(select_rows(stream(input.ids, input.mask, context), input.rows), context);
 }
 
-Variable Decoder::last_logits(const Tensor& ids, const Context& context) {
-  const Variable x = stream(ids, {}, context);
+Variable Decoder::last_head(const Variable& x, const Context& context) {
   const Variable last = slice(x, 1, x.size(1) - 1, x.size(1));
-  return reshape(head(last, context), {ids.size(0), config_.vocab});
+  return reshape(head(last, context), {x.size(0), config_.vocab});
+}
+
+Variable Decoder::last_logits(const Tensor& ids, const Context& context) {
+  return last_head(stream(ids, {}, context), context);
+}
+
+KvCache Decoder::make_cache(int64_t batch, int64_t capacity) const {
+  CBWC_CHECK(batch > 0 && capacity > 0, "KV cache: batch and capacity must be positive, got ",
+             batch, " and ", capacity);
+  CBWC_CHECK(capacity <= config_.context, "KV cache: a capacity of ", capacity,
+             " tokens is more than the ", config_.context, " positions (model.context)");
+  KvCache cache(batch, capacity);
+  const Shape shape = {batch, config_.heads, capacity, config_.dim / config_.heads};
+  for (int64_t i = 0; i < config_.layers; ++i)
+    cache.layers.push_back({Tensor::empty(shape, dtype()), Tensor::empty(shape, dtype())});
+  return cache;
+}
+
+void Decoder::check_cache(const Tensor& ids, const KvCache& cache) const {
+  check_tokens(ids, {}, config_.context, "ids");
+  CBWC_CHECK(ids.size(0) == cache.batch, "KV cache: made for ", cache.batch, " rows, got ",
+             ids.size(0));
+  const Shape shape = {cache.batch, config_.heads, cache.capacity, config_.dim / config_.heads};
+  CBWC_CHECK(cache.capacity <= config_.context && std::ssize(cache.layers) == config_.layers &&
+                 cache.layers[0].keys.shape() == shape && cache.layers[0].keys.dtype() == dtype(),
+             "KV cache: it was made for another model than this ", describe());
+  cache.check_room(ids.size(1));
+}
+
+Tensor Decoder::next_logits(const Tensor& ids, KvCache& cache) {
+  check_cache(ids, cache);
+  const TapeScope no_tape(nullptr);
+  const Context context;
+  Variable x = embed(ids, context, cache.length);
+  for (size_t i = 0; i < blocks_.size(); ++i)
+    x = blocks_[i]->forward(x, context, {}, {&cache.layers[i], cache.length});
+  const Tensor logits = last_head(x, context).value();
+  cache.length += ids.size(1);
+  return logits;
 }
 
 ModelInput Decoder::example(int64_t batch, uint64_t seed) const {

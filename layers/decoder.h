@@ -46,6 +46,10 @@ class Decoder : public Model {
   Variable logits(const ModelInput& input, const Context& context) override;
   // Of the last position alone, which is all that generating text needs: (B, vocab).
   Variable last_logits(const Tensor& ids, const Context& context) override;
+  Tensor next_logits(const Tensor& ids, KvCache& cache) override;
+  // Of at most `context` tokens.
+  KvCache make_cache(int64_t batch, int64_t capacity) const override;
+  bool decodes() const override { return true; }
   ModelInput example(int64_t batch, uint64_t seed) const override;
   // A tied head reads the same, now centred, table, so this changes the function: another method,
   // not a way to compute CBWC. Does nothing in the other arms.
@@ -64,10 +68,12 @@ class Decoder : public Model {
 
  private:
   void make_embedding_parts(const Init& init);
-  Variable embed(const Tensor& ids, const Context& context);
+  Variable embed(const Tensor& ids, const Context& context, int64_t position = 0);
   // (B, T, C) after the last block
   Variable stream(const Tensor& ids, const Tensor& mask, const Context& context);
-  Variable head(Variable x, const Context& context);  // final norm and projection
+  Variable head(Variable x, const Context& context);              // final norm and projection
+  Variable last_head(const Variable& x, const Context& context);  // of the last position
+  void check_cache(const Tensor& ids, const KvCache& cache) const;
 };
 
 }  // namespace cbwc

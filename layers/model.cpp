@@ -11,6 +11,16 @@ Variable Model::last_logits(const Tensor& ids, const Context& context) {
   return reshape(slice(y, 1, y.size(1) - 1, y.size(1)), {y.size(0), y.size(2)});
 }
 
+Tensor Model::next_logits(const Tensor&, KvCache&) {
+  throw Error("next_logits: only a decoder-only language model keeps a KV cache, this is " +
+              describe());
+}
+
+KvCache Model::make_cache(int64_t, int64_t) const {
+  throw Error("make_cache: only a decoder-only language model keeps a KV cache, this is " +
+              describe());
+}
+
 CrossEntropyResult Model::loss_of(const Variable& y, const ModelTargets& targets,
                                   const CrossEntropyOptions& options) {
   const int64_t classes = y.size(-1), rows = y.value().numel() / classes;

@@ -2,6 +2,7 @@
 #pragma once
 #include "autograd/ops/cross_entropy.h"
 #include "layers/context.h"
+#include "layers/kv_cache.h"
 #include "layers/module.h"
 
 namespace cbwc {
@@ -41,6 +42,13 @@ class Model : public Module {
 
   // Of the last position alone, which is all that generating text needs: ids (B, T) -> (B, vocab).
   virtual Variable last_logits(const Tensor& ids, const Context& context);
+
+  // The same token by token: ids (B, n) come after the tokens that the cache holds, whose length
+  // grows by n. (B, vocab) of the last of them; no tape. Error, with the length as it was, where
+  // the cache has no room; for models that decodes() is false for, both calls.
+  virtual Tensor next_logits(const Tensor& ids, KvCache& cache);
+  virtual KvCache make_cache(int64_t batch, int64_t capacity) const;
+  virtual bool decodes() const { return false; }
 
   virtual DType dtype() const = 0;
   // A small random input that every module takes part in: for recording the graph and for checks.

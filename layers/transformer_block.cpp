@@ -43,17 +43,18 @@ std::string TransformerBlock::describe() const {
   return fmt::format("block, {}-norm", placement_name(placement_));
 }
 
-Variable TransformerBlock::forward(const Variable& x, const Context& context, const Tensor& mask) {
+Variable TransformerBlock::forward(const Variable& x, const Context& context, const Tensor& mask,
+                                   const KvSlot& slot) {
   const ScopeGuard scope(name());
   if (placement_ == Placement::pre) {
-    const Variable h = add(x, attention_.forward(norm1_->forward(x, context), context, mask));
+    const Variable h = add(x, attention_.forward(norm1_->forward(x, context), context, mask, slot));
     return add(h, mlp_.forward(norm2_->forward(h, context), context));
   }
   if (placement_ == Placement::parallel) {
     const Variable u = norm1_->forward(x, context);
-    return add(add(x, attention_.forward(u, context, mask)), mlp_.forward(u, context));
+    return add(add(x, attention_.forward(u, context, mask, slot)), mlp_.forward(u, context));
   }
-  const Variable h = norm1_->forward(add(x, attention_.forward(x, context, mask)), context);
+  const Variable h = norm1_->forward(add(x, attention_.forward(x, context, mask, slot)), context);
   return norm2_->forward(add(h, mlp_.forward(h, context)), context);
 }
 

@@ -30,8 +30,10 @@ class TransformerBlock : public Module {
   TransformerBlock(Module* parent, const std::string& name, const BlockOptions& options,
                    const Init& init, const Init& output_init);
   std::string describe() const override;
-  // mask: (B, T) int32, 0 = a token that nobody attends to; undefined: none.
-  Variable forward(const Variable& x, const Context& context, const Tensor& mask = {});
+  // mask: (B, T) int32, 0 = a token that nobody attends to; undefined: none. slot: as the attention
+  // reads it.
+  Variable forward(const Variable& x, const Context& context, const Tensor& mask = {},
+                   const KvSlot& slot = {});
   const NormLayer& norm1() const { return *norm1_; }
   const NormLayer& norm2() const { return *norm2_; }  // not there when parallel
   const SelfAttention& attention() const { return attention_; }

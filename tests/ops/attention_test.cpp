@@ -107,6 +107,7 @@ TEST_CASE("attention op cases") {
       {.B = 1, .H = 1, .Tq = 1, .Tk = 129, .D = 64, .causal = true},
       {.B = 1, .H = 2, .Tq = 67, .Tk = 67, .D = 8, .causal = true, .dropout = 0.3},
       {.B = 2, .H = 1, .Tq = 5, .Tk = 6, .D = 4, .masked = true, .dropout = 0.5},
+      {.B = 2, .H = 2, .Tq = 1, .Tk = 70, .D = 5, .causal = true, .masked = true, .dropout = 0.3},
   };
   for (const Setting& s : settings) {
     INFO("B " << s.B << " H " << s.H << " Tq " << s.Tq << " Tk " << s.Tk << " D " << s.D

@@ -66,6 +66,7 @@ void add_mixed_transposed(const T* w, int64_t m, int64_t k, const T* b, int64_t 
 
 template <class T>
 int64_t forward_workspace(const AttentionShape& s) {  // elements per thread
+  if (s.Tq == 1) return 2 * kBlock * s.D + kSquare;
   return (blocks_of(s.Tk) * kBlock + s.Tk) * s.D + 2 * kBlock * s.D + kSquare;
 }
 
@@ -75,13 +76,17 @@ class ForwardTask {
   ForwardTask(const AttentionForward<T>& a, int64_t b, int64_t h, T* workspace)
       : a_(a), s_(a.shape), head_{a.shape, b, h, a.bias} {
     kt_ = workspace;
-    v_ = kt_ + blocks_of(s_.Tk) * kBlock * s_.D;
-    q_ = v_ + s_.Tk * s_.D;
+    v_ = kt_ + (s_.Tq == 1 ? 0 : blocks_of(s_.Tk) * kBlock * s_.D);
+    q_ = v_ + (s_.Tq == 1 ? 0 : s_.Tk * s_.D);
     o_ = q_ + kBlock * s_.D;
     p_ = o_ + kBlock * s_.D;
   }
 
   double run() {
+    if (s_.Tq == 1) {
+      single_query();
+      return largest_;
+    }
     pack_rows(a_.k, head_.b, head_.h, s_.Tk, s_.D, v_);  // v_ lends its room first
     transpose_blocks(v_, s_.Tk, s_.D, kt_);
     pack_rows(a_.v, head_.b, head_.h, s_.Tk, s_.D, v_);
@@ -106,6 +111,41 @@ class ForwardTask {
       add_mixed(p_, rows, n, v_ + k0 * D, D, o_);
     }
     for (int64_t i = 0; i < rows; ++i) finish_row(i, q0 + i);
+  }
+
+  // One query, as decoding token by token asks: keys and values are read once, where they lie.
+  void single_query() {
+    const int64_t D = s_.D;
+    pack_rows(a_.q, head_.b, head_.h, 1, D, q_);
+    std::fill(o_, o_ + D, T(0));
+    max_[0] = -std::numeric_limits<T>::infinity();
+    sum_[0] = 0;
+    const T* keys = a_.k.data + head_.b * a_.k.b + head_.h * a_.k.h;
+    const T* values = a_.v.data + head_.b * a_.v.b + head_.h * a_.v.h;
+    for (int64_t k0 = 0; k0 < s_.Tk; k0 += kBlock) {
+      const int64_t n = head_.seen(0, k0);
+      if (n == 0) break;
+      for (int64_t j = 0; j < n; ++j) {
+        const T* key = keys + (k0 + j) * a_.k.t;
+        T dot = 0;
+#pragma omp simd reduction(+ : dot)
+        for (int64_t d = 0; d < D; ++d) dot += q_[d] * key[d];
+        p_[j] = dot;
+      }
+      update_row(0, 0, k0);
+      small_gemm<T>({.m = 1,
+                     .n = D,
+                     .k = n,
+                     .a = p_,
+                     .a_row = kBlock,
+                     .a_col = 1,
+                     .b = values + k0 * a_.v.t,
+                     .ldb = a_.v.t,
+                     .c = o_,
+                     .ldc = D,
+                     .add = true});
+    }
+    finish_row(0, 0);
   }
 
   // Scores to probabilities relative to the running maximum; older sums are rescaled to it.

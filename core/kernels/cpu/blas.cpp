@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "core/check.h"
+#include "core/kernels/cpu/thin_gemm.h"
 #include "core/parallel.h"
 
 extern "C" {
@@ -168,6 +169,19 @@ void gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, T alpha, const T* a
     // Not left to the library: some builds read C although beta is 0.
     for (int64_t i = 0; i < m; ++i)
       for (int64_t j = 0; j < n; ++j) c[i * ldc + j] = beta == T(0) ? T(0) : beta * c[i * ldc + j];
+    return;
+  }
+  if (!ta && tb && m <= kThinRows && alpha == T(1) && (beta == T(0) || beta == T(1))) {
+    thin_gemm<T>({.m = m,
+                  .n = n,
+                  .k = k,
+                  .a = a,
+                  .lda = lda,
+                  .b = b,
+                  .ldb = ldb,
+                  .c = c,
+                  .ldc = ldc,
+                  .add = beta == T(1)});
     return;
   }
   const auto op_a = ta ? CblasTrans : CblasNoTrans, op_b = tb ? CblasTrans : CblasNoTrans;
