@@ -115,9 +115,14 @@ Batch ImageSamples::eval_batch(const std::vector<int64_t>& samples) const {
   });
 }
 
-int64_t ImageSamples::skipped() const {
+std::vector<int64_t> ImageSamples::skipped() const {
   const std::lock_guard lock(mutex_);
-  return std::ssize(skipped_);
+  return {skipped_.begin(), skipped_.end()};
+}
+
+void ImageSamples::count_skipped(const std::vector<int64_t>& samples) const {
+  const std::lock_guard lock(mutex_);
+  skipped_.insert(samples.begin(), samples.end());
 }
 
 std::vector<std::string> ImageSamples::skipped_images() const {

@@ -35,7 +35,8 @@ class ImageSamples : public Samples {
   int64_t channels() const { return info_.channels; }
   int64_t image_size() const { return size_; }
   int64_t classes() const { return std::ssize(info_.classes); }
-  int64_t skipped() const;                          // different images left out so far
+  std::vector<int64_t> skipped() const;  // the different images left out so far
+  void count_skipped(const std::vector<int64_t>& samples) const;  // those of an earlier process
   std::vector<std::string> skipped_images() const;  // the reason of each, the first 20
 
  private:

@@ -49,8 +49,8 @@ TextSamples::TextSamples(const SequenceFile& file, SequenceKind kind, const std:
       context_(context) {
   CBWC_CHECK(file.kind() == kind, file.path(), ": its samples are ", to_string(file.kind()),
              ", expected ", to_string(kind));
-  CBWC_CHECK(context >= kShortestContext, "samples: a context of ", context, ", expected at least ",
-             kShortestContext);
+  CBWC_CHECK(context >= kShortestContext, "model.context is ", context, ", expected at least ",
+             kShortestContext, " for ", file.path());
   CBWC_CHECK(split_->size() > 0, file.path(), ": the split ", split, " has no sample");
 }
 
@@ -71,8 +71,9 @@ Batch TextSamples::train_batch(const std::vector<Draw>& draws) const {
 TextClassification::TextClassification(const SequenceFile& file, const std::string& split,
                                        int64_t context)
     : TextSamples(file, SequenceKind::classification, split, context) {
-  CBWC_CHECK(!split_->has_second() || context > kShortestContext + 1,
-             "samples: two texts need a context of at least ", kShortestContext + 2);
+  CBWC_CHECK(!split_->has_second() || context > kShortestContext + 1, "model.context is ", context,
+             ", expected at least ", kShortestContext + 2, ": ", file.path(),
+             " holds pairs of texts");
   count_truncated();
 }
 

@@ -143,6 +143,7 @@ nlohmann::json paired_json(const Config& config, const std::vector<Group>& group
                      {"mean_difference", json_number(d.difference.mean)},
                      {"ci95", json_number(d.difference.ci95)},
                      {"supported", d.supported},
+                     {"verdict", verdict_of(d, false)},
                      {"metric_mean_difference", json_number(m.difference.mean)},
                      {"metric_ci95", json_number(m.difference.ci95)},
                      {"metric_verdict", verdict_of(m, info.higher_is_better)}});
@@ -168,8 +169,7 @@ std::string paired_line(const nlohmann::json& p, const MetricInfo& info) {
       label.empty() ? "" : label + ": ", p.at("arm").get<std::string>(),
       p.at("against").get<std::string>(), number_from_json(p.at("mean_difference")),
       std::isnan(ci) ? std::string("no interval from one seed") : fmt::format("± {:.4f}", ci),
-      p.at("n").get<int64_t>(), p.at("supported").get<bool>() ? "a difference" : "within noise",
-      metric);
+      p.at("n").get<int64_t>(), p.at("verdict").get<std::string>(), metric);
 }
 
 }  // namespace

@@ -22,6 +22,8 @@ const std::map<std::string, Families>& readers() {
   static const std::map<std::string, Families> table = {
       {"model.placement", {"gpt", "encoder_decoder"}},
       {"model.qk_norm", {"gpt", "vit"}},
+      {"model.tied_head", {"gpt", "encoder_decoder"}},
+      {"model.folded_tie", {"gpt"}},
       {"model.gelu", {"gpt", "bert", "vit", "swin", "encoder_decoder"}},
       {"model.mlp_ratio", {"opt", "phi", "bloom", "bert", "vit", "swin", "encoder_decoder"}},
       {"model.drop_path", kImages},

@@ -2,8 +2,12 @@
 
 namespace cbwc {
 
-NoticeLog::NoticeLog() {
-  for (size_t i = 0; i < kNotices.size(); ++i) start_[i] = notice_count(kNotices[i]);
+NoticeLog::NoticeLog(const nlohmann::json& earlier) {
+  for (size_t i = 0; i < kNotices.size(); ++i) {
+    const int64_t before = earlier.value(notice_name(kNotices[i]), int64_t{0});
+    start_[i] = notice_count(kNotices[i]) - before;
+    warned_[i] = before > 0;
+  }
 }
 
 int64_t NoticeLog::count(Notice notice) const {

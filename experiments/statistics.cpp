@@ -13,6 +13,13 @@ namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
+// Few samples make an accuracy coarse: two seeds may differ by the very same amount by chance, and
+// an interval of width 0 would then call anything supported.
+bool has_spread(const MeanInterval& m) {
+  constexpr double kRounding = 1e-12;
+  return m.n >= 2 && m.sd > kRounding * std::fabs(m.mean);
+}
+
 // Continued fraction of the incomplete beta function (Numerical Recipes 6.4, Lentz's method).
 double beta_fraction(double a, double b, double x) {
   constexpr double kTiny = 1e-300, kEps = 1e-15;
@@ -90,7 +97,8 @@ PairedDifference paired_difference(const std::vector<double>& a, const std::vect
     if (std::isfinite(a[i]) && std::isfinite(b[i])) differences.push_back(a[i] - b[i]);
   PairedDifference out;
   out.difference = mean_interval(differences);
-  out.supported = out.difference.n >= 2 && std::fabs(out.difference.mean) > out.difference.ci95;
+  out.supported =
+      has_spread(out.difference) && std::fabs(out.difference.mean) > out.difference.ci95;
   return out;
 }
 
@@ -98,6 +106,7 @@ std::string verdict_of(const PairedDifference& d, bool higher_is_better) {
   if (d.difference.n == 0) return "no pair of finished runs";
   if (d.difference.n == 1) return "one seed: no interval";
   if (d.difference.mean == 0 && d.difference.sd == 0) return "equal in every seed";
+  if (!has_spread(d.difference)) return "no spread to judge by";
   if (!d.supported) return "within noise";
   return (d.difference.mean > 0) == higher_is_better ? "supported: better" : "supported: worse";
 }

@@ -22,8 +22,9 @@ struct PairedDifference {
 };
 PairedDifference paired_difference(const std::vector<double>& a, const std::vector<double>& b);
 // What the seeds say about a against b: "supported: better", "supported: worse", "within noise",
-// "equal in every seed", "one seed: no interval", "no pair of finished runs". Each interval stands
-// by itself: of twenty that hold nothing, one is supported by chance.
+// "equal in every seed", "no spread to judge by" (the same difference in every seed), "one seed: no
+// interval", "no pair of finished runs". Each interval stands by itself: of twenty that hold
+// nothing, one is supported by chance.
 std::string verdict_of(const PairedDifference& d, bool higher_is_better);
 
 // How many times a[i] is b[i]: the median over pairs of positive, finite values with an interval

@@ -31,12 +31,14 @@ struct Tally {
   std::string metric;
   nlohmann::json metrics = nlohmann::json::object();  // of the last evaluation
   int64_t evaluations_without_gain = 0, tokens = 0;
+  nlohmann::json notices = nlohmann::json::object();  // NoticeLog::to_json
 
   nlohmann::json to_json() const {
     return {{"best", json_number(best)}, {"best_val", json_number(best_val)},
             {"val", json_number(val)},   {"evaluations_without_gain", evaluations_without_gain},
             {"metric", metric},          {"metrics", metrics},
-            {"tokens", tokens},          {"threads", threads()}};
+            {"tokens", tokens},          {"threads", threads()},
+            {"notices", notices}};
   }
   static Tally from_json(const nlohmann::json& j) {
     Tally t;
@@ -47,6 +49,7 @@ struct Tally {
     t.tokens = j.at("tokens");
     t.metric = j.value("metric", t.metric);
     t.metrics = j.value("metrics", t.metrics);
+    t.notices = j.value("notices", t.notices);
     return t;
   }
 };
@@ -60,7 +63,8 @@ class RunLoop {
         trainer_(trainer),
         dir_(dir),
         progress_(progress),
-        tally_(tally),
+        notices_(tally.notices),
+        tally_(std::move(tally)),
         last_checkpoint_(std::move(last_checkpoint)),
         metrics_(dir.file("metrics.csv"),
                  "step,tokens,train_loss,val_loss,lr,grad_norm,step_ms,tokens_per_s,val_metric") {
@@ -194,6 +198,7 @@ class RunLoop {
   }
 
   void checkpoint() {
+    tally_.notices = notices_.to_json();
     last_checkpoint_ = dir_.save_checkpoint(trainer_.steps(), trainer_.save(tally_.to_json()),
                                             run_.keep_checkpoints);
   }

@@ -186,6 +186,12 @@ void Trainer::add_final_metrics(nlohmann::json& metrics, int64_t samples) {
     metrics["bleu"] = json_number(translation_bleu(*model_, data_, config_, samples).score);
 }
 
+int64_t Trainer::skipped_images() const {
+  int64_t n = 0;
+  for (const auto& images : data_.images) n += std::ssize(images->skipped());
+  return n;
+}
+
 Checkpoint Trainer::save(const nlohmann::json& extra) const {
   Checkpoint c;
   put(c, "model/", model_->state());
@@ -195,8 +201,11 @@ Checkpoint Trainer::save(const nlohmann::json& extra) const {
   } else {
     put(c, "sgd_momentum/", sgd_->momentum_by_name());
   }
+  nlohmann::json left_out = nlohmann::json::array();
+  for (const auto& images : data_.images) left_out.push_back(images->skipped());
   c.attributes_json = nlohmann::json{
       {"step", step_},
+      {"skipped_images", left_out},
       {"skipped", skipped_},
       {"updates", adamw_ ? adamw_->steps() : sgd_->steps()},
       {"seed", seed_},
@@ -238,6 +247,9 @@ nlohmann::json Trainer::load(const Checkpoint& c) {
     sgd_->load(updates, tensors_below(c, "sgd_momentum/"));
   }
   skipped_ = a.at("skipped").get<int64_t>();
+  const nlohmann::json left_out = a.value("skipped_images", nlohmann::json::array());
+  for (size_t i = 0; i < left_out.size() && i < data_.images.size(); ++i)
+    data_.images[i]->count_skipped(left_out[i].get<std::vector<int64_t>>());
   rng_.set_position(a.at("dropout_position").get<uint64_t>());
   open_batches(a.at("data_position").get<int64_t>());
   return a.at("extra");

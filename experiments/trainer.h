@@ -86,7 +86,7 @@ class Trainer {
   FlatParameters& parameters() { return flat_; }
   int64_t steps() const { return step_; }
   int64_t skipped() const { return skipped_; }
-  int64_t skipped_images() const { return data_.skipped ? data_.skipped() : 0; }
+  int64_t skipped_images() const;  // since the run began (data.bad_images = "skip")
   double epoch() const { return batches_->epoch(); }
   void set_observer(TapeObserver observer) { observer_ = std::move(observer); }
 

@@ -57,16 +57,15 @@ TrainingData open_images(const Config& config, const std::string& eval_split) {
   TrainingData data;
   const auto train = samples(config.data.train_split);
   data.train = split_of(train);
-  std::shared_ptr<const ImageSamples> eval;
+  data.images = {train};
   if (!eval_split.empty()) {
-    eval = samples(eval_split);
-    data.eval = split_of(eval);
+    data.images.push_back(samples(eval_split));
+    data.eval = split_of(data.images.back());
   }
   data.shape.classes = file.classes();
   data.shape.channels = file.info().channels;
   data.checksum = file.checksum();
   data.note = "images of " + config.data.file + " (" + file.info().description + ")";
-  data.skipped = [train, eval] { return train->skipped() + (eval ? eval->skipped() : 0); };
   return data;
 }
 

@@ -1,12 +1,12 @@
 // The data of a run: two splits and what a model has to know of them, from a file or at random.
 #pragma once
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "data/data_split.h"
+#include "data/image_samples.h"
 #include "data/tokenizer.h"
 #include "experiments/config.h"
 #include "experiments/model_build.h"
@@ -22,7 +22,8 @@ struct TrainingData {
   std::string note = {};                           // one sentence: where it comes from
   bool instructions = false;                       // prompts and answers
   std::vector<std::string> references = {};        // translation: the eval split's target texts
-  std::function<int64_t()> skipped = {};  // images left out so far (data.bad_images = "skip")
+  // Train and eval, where the data are images: they count what data.bad_images = "skip" leaves out.
+  std::vector<std::shared_ptr<const ImageSamples>> images = {};
 };
 
 // Error for a missing or damaged file, one of another task, or ids beyond model.vocab. The eval

@@ -68,8 +68,8 @@ TEST_CASE("Classification of two texts: types, and the longer one is cut") {
 
 TEST_CASE("Samples refuse what they cannot read") {
   const SequenceFile file = texts({{"a", 0}});
-  CHECK_THROWS_AS(TextClassification(file, "val", 8), Error);    // empty
-  CHECK_THROWS_AS(TextClassification(file, "train", 2), Error);  // no room
+  CHECK_THROWS_AS(TextClassification(file, "val", 8), Error);  // empty
+  CHECK_THROWS_WITH(TextClassification(file, "train", 2), StartsWith("model.context is 2"));
   CHECK_THROWS_AS(TranslationPairs(file, "train", 8), Error);
   CHECK_THROWS_AS(Instructions(file, "train", 8), Error);
   CHECK_THROWS_AS(MaskedTokens(file, "train", 8, 0), Error);

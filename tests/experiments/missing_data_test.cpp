@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "experiments/json_output.h"
+#include "experiments/trainer.h"
 #include "experiments/training_data.h"
 #include "tests/experiments/tiny_families.h"
 #include "tests/experiments/tiny_run.h"
@@ -77,6 +78,22 @@ TEST_CASE("A data.build that makes no file is one clear error") {
   CHECK(message.find("cbwc data wordnet_classes") != std::string::npos);
 }
 
+TEST_CASE("A resumed run counts on what was left out before") {
+  TemporaryFolder folder;
+  const Config config = parse_config(testing::family_toml(folder, "swin"), "swin.toml",
+                                     {"augment.mixup=0", "data.bad_images=skip",
+                                      "data.file=" + testing::write_tiny_pngs(folder, 0, 2)});
+  Trainer first(config, 1, open_data(config));
+  first.evaluate();
+  CHECK(first.skipped_images() == 2);
+  Trainer second(config, 1, open_data(config));
+  CHECK(second.skipped_images() == 0);
+  second.load(first.save({}));
+  CHECK(second.skipped_images() == 2);
+  second.evaluate();
+  CHECK(second.skipped_images() == 2);  // each image once
+}
+
 TEST_CASE("P63: bad images end a run by their path, or are counted and shown") {
   TemporaryFolder folder;
   const std::string config = folder.file("swin.toml");
@@ -138,6 +155,8 @@ TEST_CASE("A key that a family does not read is refused, not passed over") {
   refused("opt", "model.qk_norm=layernorm");
   refused("gpt", "model.mlp_ratio=2.0");
   refused("bert", "augment.flip=true");
+  refused("vit", "model.tied_head=false");
+  refused("opt", "model.folded_tie=rank_one");
   refused("translation", "model.task=mlm");
   // A default may be said to any; a complete config of a run says them all.
   const std::string toml = testing::family_toml(folder, "swin");

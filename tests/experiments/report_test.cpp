@@ -175,8 +175,8 @@ TEST_CASE("the report shows the task's metrics, and norm by norm what is exact")
   CHECK(has(html, "<th>accuracy (top-1), %</th><th>macro-F1, %</th>"));
   CHECK(has(html, "<td>90.20 ± 0.25</td><td>50.00 ± 0.00</td>"));
   CHECK_FALSE(has(html, "perplexity"));
-  CHECK(
-      has(html, "<b>equal in every seed</b>; accuracy (top-1), % +0.20 ± 0.00: supported: better"));
+  CHECK(has(html,
+            "<b>equal in every seed</b>; accuracy (top-1), % +0.20 ± 0.00: no spread to judge by"));
   CHECK(has(html, "<summary>Norm by norm: 12 of 13 norms are exact.</summary>"));
   CHECK(has(html, "blocks.0.norm&lt;1&gt;"));
   CHECK(has(html, "reads a gain &amp; bias"));

@@ -63,6 +63,10 @@ TEST_CASE("the words for what the seeds say") {
   // Differences 0.1, 0.2, 0.4 with mean 0.233333 lie within 0.379458.
   CHECK(verdict_of(paired_difference({0.1, 0.2, 0.4}, {0, 0, 0}), true) == "within noise");
   CHECK(verdict_of(paired_difference({1.5, 2.5}, {1.5, 2.5}), true) == "equal in every seed");
+  // 0.3 - 0.1 and 0.5 - 0.3 differ in their last bits alone.
+  const PairedDifference same = paired_difference({0.3, 0.5}, {0.1, 0.3});
+  CHECK_FALSE(same.supported);
+  CHECK(verdict_of(same, true) == "no spread to judge by");
   CHECK(verdict_of(paired_difference({2.0}, {1.0}), true) == "one seed: no interval");
   CHECK(verdict_of(paired_difference({NAN}, {1.0}), true) == "no pair of finished runs");
   CHECK(format_difference(clear.difference, 2) == "+1.00 ± 0.25");

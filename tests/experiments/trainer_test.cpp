@@ -104,7 +104,13 @@ TEST_CASE("P46, P49: what is allowed is warned of once and counted") {
   REQUIRE(more.size() == 1);
   CHECK(more[0].find("no key") != std::string::npos);
   CHECK(log.fresh().empty());
-  CHECK(log.to_json() == nlohmann::json{{"all_targets_ignored", 5}, {"masked_attention_row", 2}});
+  const nlohmann::json counts = {{"all_targets_ignored", 5}, {"masked_attention_row", 2}};
+  CHECK(log.to_json() == counts);
+  NoticeLog resumed(counts);
+  count_notice(Notice::masked_attention_row);
+  CHECK(resumed.fresh().empty());
+  CHECK(resumed.to_json() ==
+        nlohmann::json{{"all_targets_ignored", 5}, {"masked_attention_row", 3}});
 }
 
 TEST_CASE("P68: a tied table is one parameter, decayed once") {

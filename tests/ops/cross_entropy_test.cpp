@@ -95,12 +95,11 @@ TEST_CASE("cross_entropy refuses what it cannot do") {
     const int64_t n = static_cast<int64_t>(ids.size());
     cross_entropy(z, Tensor::from<int64_t>(ids, {n}), options);
   };
-  using Catch::Matchers::Contains;
-  CHECK_THROWS_WITH(call({0, 5}), Contains("target 5 at index 1"));  // cases.md P48
-  CHECK_THROWS_WITH(call({-4, 0}), Contains("target -4 at index 0"));
-  CHECK_THROWS_WITH(call({0}), Contains("1 targets for 2 rows"));
-  CHECK_THROWS_WITH(call({0, 1}, 1.0), Contains("label_smoothing"));
-  CHECK_THROWS_WITH(cross_entropy(z, sample({2}, 1, "t")), Contains("int32 or int64"));
+  CHECK_THROWS_WITH(call({0, 5}), ContainsSubstring("target 5 at index 1"));  // cases.md P48
+  CHECK_THROWS_WITH(call({-4, 0}), ContainsSubstring("target -4 at index 0"));
+  CHECK_THROWS_WITH(call({0}), ContainsSubstring("1 targets for 2 rows"));
+  CHECK_THROWS_WITH(call({0, 1}, 1.0), ContainsSubstring("label_smoothing"));
+  CHECK_THROWS_WITH(cross_entropy(z, sample({2}, 1, "t")), ContainsSubstring("int32 or int64"));
   CHECK_NOTHROW(call({0, 4}));
 }
 
