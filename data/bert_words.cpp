@@ -1,5 +1,5 @@
-// BERT's basic tokenizer (google-research/bert, tokenization.py, with the NFC step of
-// transformers).
+// BERT's basic tokenizer: of google-research/bert (tokenization.py, with the NFC step of
+// transformers), and as the `tokenizers` library has it.
 #include <utf8proc.h>
 
 #include <algorithm>
@@ -120,7 +120,59 @@ void split_punctuation(const std::u32string& word, std::vector<std::string>& out
   }
 }
 
+// Character by character; U+0130 alone becomes two.
+std::u32string lower(const std::u32string& text) {
+  std::u32string out;
+  for (const char32_t c : text) {
+    if (c == 0x130)
+      out += U"i\u0307";
+    else
+      out += static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c)));
+  }
+  return out;
+}
+
+// The White_Space property.
+bool is_blank(char32_t c) {
+  return is_white(c) || (c >= 9 && c <= 13) || c == 0x85 || c == 0x2028 || c == 0x2029;
+}
+
+// The library's table has 2B920 where the block begins at 2B820.
+bool is_cjk_there(char32_t c) { return is_cjk(c) && (c < 0x2B820 || c > 0x2B91F); }
+
+std::u32string cleaned(std::string_view text, bool split_cjk) {
+  std::u32string out;
+  for (const char32_t c : code_points(text)) {
+    const bool control = is_control(c) && !is_white(c) && category(c) != UTF8PROC_CATEGORY_CN;
+    if (c == 0 || c == kReplacement || control) continue;
+    if (is_blank(c))
+      out += U' ';
+    else if (split_cjk && is_cjk_there(c))
+      out += {U' ', c, U' '};
+    else
+      out += c;
+  }
+  return out;
+}
+
 }  // namespace
+
+std::vector<std::string> bert_words(std::string_view text, const BertNormalizer& normalizer) {
+  std::u32string clean = cleaned(text, normalizer.split_cjk);
+  if (normalizer.strip_accents) {
+    clean = normal_form(clean, UTF8PROC_DECOMPOSE);
+    std::erase_if(clean, [](char32_t c) { return category(c) == UTF8PROC_CATEGORY_MN; });
+  }
+  if (normalizer.lower_case) clean = lower(clean);
+  std::vector<std::string> words;
+  for (size_t begin = 0; begin < clean.size();) {
+    size_t end = begin;
+    while (end < clean.size() && !is_blank(clean[end])) ++end;
+    if (end > begin) split_punctuation(clean.substr(begin, end - begin), words);
+    begin = end + 1;
+  }
+  return words;
+}
 
 std::vector<std::string> bert_words(std::string_view text, bool lower_case) {
   std::u32string clean;

@@ -14,7 +14,6 @@
 namespace cbwc {
 namespace {
 
-constexpr const char* kEndOfText = "<|endoftext|>";
 constexpr size_t kCachedPieces = 1 << 18, kCachedBytes = 64;
 
 // GPT-2's bytes_to_unicode: printable bytes stand for themselves, the others for U+0100 and up.
@@ -45,13 +44,14 @@ struct Merge {
 
 struct Gpt2 : Tokenizer::Impl {
   std::vector<int32_t> encode(std::string_view text) const override;
-  std::string to_json() const override;
+  nlohmann::json json() const override;
   void encode_piece(std::string_view piece, std::vector<int32_t>& ids) const;
   void read_vocab(const std::string& json, const std::string& name);
   void read_merges(const std::string& name);
 
   std::unordered_map<std::string, int32_t> vocab;  // in byte characters, as in vocab.json
   std::vector<std::string> merges;
+  BpeOptions options;
   std::unordered_map<uint64_t, Merge> merge_of;
   std::array<int32_t, 256> byte_id{};
   mutable std::mutex mutex;
@@ -79,7 +79,7 @@ void Gpt2::read_vocab(const std::string& json, const std::string& name) {
                name, ": id ", id, " of '", token, "' is twice there or not below the ",
                vocab.size(), " tokens");
     seen[static_cast<size_t>(id)] = true;
-    if (token == kEndOfText) continue;
+    if (token == options.end || options.plain.count(token) != 0) continue;
     std::string& piece = pieces[static_cast<size_t>(id)];
     for (size_t at = 0; at < token.size();) {
       int32_t code = 0;
@@ -92,9 +92,6 @@ void Gpt2::read_vocab(const std::string& json, const std::string& name) {
       at += static_cast<size_t>(length);
     }
   }
-  const auto end = vocab.find(kEndOfText);
-  CBWC_CHECK(end != vocab.end(), name, ": the vocabulary has no ", kEndOfText);
-  set_end(end->second);
 }
 
 void Gpt2::read_merges(const std::string& name) {
@@ -158,7 +155,8 @@ void Gpt2::encode_piece(std::string_view piece, std::vector<int32_t>& ids) const
 std::vector<int32_t> Gpt2::encode(std::string_view text) const {
   std::vector<int32_t> ids;
   std::lock_guard lock(mutex);
-  for (const std::string_view piece : gpt2_pieces(text)) {
+  for (const std::string_view piece :
+       options.split == "bloom" ? bloom_pieces(text) : gpt2_pieces(text)) {
     if (piece.size() > kCachedBytes) {
       encode_piece(piece, ids);
       continue;
@@ -171,20 +169,30 @@ std::vector<int32_t> Gpt2::encode(std::string_view text) const {
   return ids;
 }
 
-std::string Gpt2::to_json() const {
-  return nlohmann::json{{"kind", kind}, {"vocab", vocab}, {"merges", merges}}.dump();
+nlohmann::json Gpt2::json() const {
+  nlohmann::json out = {{"kind", kind}, {"vocab", vocab}, {"merges", merges}};
+  if (options.split != "gpt2") out["split"] = options.split;
+  return out;
 }
 
 }  // namespace
 
-std::shared_ptr<const Tokenizer::Impl> make_gpt2(const std::string& vocab_json,
-                                                 std::vector<std::string> merges,
-                                                 const std::string& name) {
+std::shared_ptr<Tokenizer::Impl> make_gpt2(const std::string& vocab_json,
+                                           std::vector<std::string> merges, const std::string& name,
+                                           const BpeOptions& options) {
+  CBWC_CHECK(options.split == "gpt2" || options.split == "bloom", name, ": the split '",
+             options.split, "' is not gpt2 or bloom");
   auto impl = std::make_shared<Gpt2>();
   impl->kind = "gpt2_bpe";
   impl->merges = std::move(merges);
+  impl->options = options;
   impl->read_vocab(vocab_json, name);
   impl->read_merges(name);
+  if (!options.end.empty()) {
+    const auto end = impl->vocab.find(options.end);
+    CBWC_CHECK(end != impl->vocab.end(), name, ": the vocabulary has no ", options.end);
+    impl->set_end(end->second);
+  }
   return impl;
 }
 

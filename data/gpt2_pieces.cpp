@@ -1,6 +1,8 @@
-// GPT-2's pre-tokenizer by hand:
+// The pre-tokenizers of byte-level BPE by hand. GPT-2's:
 //   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 #include <utf8proc.h>
+
+#include <algorithm>
 
 #include "data/tokenizer.h"
 
@@ -72,7 +74,42 @@ size_t piece_end(std::string_view text, size_t begin) {
   return space_end(text, begin);
 }
 
+// Not in BLOOM's words: a class inside the class, so that its brackets and bar are meant as well.
+bool separates_words(std::string_view character) {
+  constexpr std::string_view kSeparators[] = {"(",      ")",      "|",      ".",      ",",
+                                              "!",      "?",      "\u2026", "\u3002", "\uFF0C",
+                                              "\u3001", "\u0964", "\u06D4", "\u060C"};
+  return std::find(std::begin(kSeparators), std::end(kSeparators), character) !=
+         std::end(kSeparators);
+}
+
+// The end of the characters from `at` that are, or are not, part of a word.
+size_t bloom_run(std::string_view text, size_t at, bool word) {
+  for (;;) {
+    const Character c = character_at(text, at);
+    if (c.kind == Kind::end) return at;
+    const bool part = c.kind != Kind::space && !separates_words(text.substr(at, c.bytes));
+    if (part != word) return at;
+    at += c.bytes;
+  }
+}
+
 }  // namespace
+
+//   " ?[^(\s|[.,!?\u2026\u3002\uFF0C\u3001\u0964\u06D4\u060C])]+", and what is between the matches
+std::vector<std::string_view> bloom_pieces(std::string_view text) {
+  std::vector<std::string_view> pieces;
+  for (size_t begin = 0; begin < text.size();) {
+    size_t gap = bloom_run(text, begin, false);  // a blank before a word is the word's
+    if (gap > begin && gap < text.size() && text[gap - 1] == ' ') --gap;
+    if (gap > begin) pieces.push_back(text.substr(begin, gap - begin));
+    if (gap == text.size()) break;
+    const size_t end = bloom_run(text, text[gap] == ' ' ? gap + 1 : gap, true);
+    pieces.push_back(text.substr(gap, end - gap));
+    begin = end;
+  }
+  return pieces;
+}
 
 std::vector<std::string_view> gpt2_pieces(std::string_view text) {
   std::vector<std::string_view> pieces;

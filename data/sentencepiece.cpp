@@ -27,9 +27,7 @@ struct SentencePiece : Tokenizer::Impl {
     CBWC_CHECK(status.ok(), "sentencepiece: ", status.ToString());
     return text;
   }
-  std::string to_json() const override {
-    return nlohmann::json{{"kind", kind}, {"model", to_hex(model)}}.dump();
-  }
+  nlohmann::json json() const override { return {{"kind", kind}, {"model", to_hex(model)}}; }
 
   sentencepiece::SentencePieceProcessor processor;
   std::string model;  // the file's bytes
@@ -57,8 +55,7 @@ std::string from_hex(const std::string& digits) {
   return bytes;
 }
 
-std::shared_ptr<const Tokenizer::Impl> make_sentencepiece(std::string model,
-                                                          const std::string& name) {
+std::shared_ptr<Tokenizer::Impl> make_sentencepiece(std::string model, const std::string& name) {
   auto impl = std::make_shared<SentencePiece>();
   impl->kind = "sentencepiece";
   impl->model = std::move(model);

@@ -24,8 +24,66 @@ struct Bytes : Tokenizer::Impl {
     for (const char c : text) ids.push_back(static_cast<unsigned char>(c));
     return ids;
   }
-  std::string to_json() const override { return R"({"kind":"bytes"})"; }
+  nlohmann::json json() const override { return {{"kind", kind}}; }
 };
+
+nlohmann::json rules_json(const FolderRules& rules) {
+  nlohmann::json added = nlohmann::json::array();
+  for (const AddedToken& t : rules.added)
+    added.push_back({{"content", t.content},
+                     {"id", t.id},
+                     {"special", t.special},
+                     {"normalized", t.normalized},
+                     {"lstrip", t.lstrip},
+                     {"rstrip", t.rstrip}});
+  const SpecialTokens& s = rules.specials;
+  return {{"added", added},
+          {"specials", {s.begin, s.end, s.pad, s.mask, s.unknown}},
+          {"before", rules.wrap.before},
+          {"after", rules.wrap.after}};
+}
+
+FolderRules rules_from_json(const nlohmann::json& stored) {
+  FolderRules rules;
+  for (const nlohmann::json& t : stored.at("added"))
+    rules.added.push_back({t.at("content"), t.at("id"), t.at("special"), t.at("normalized"),
+                           t.at("lstrip"), t.at("rstrip")});
+  const nlohmann::json& s = stored.at("specials");
+  rules.specials = {s.at(0), s.at(1), s.at(2), s.at(3), s.at(4)};
+  rules.wrap = {stored.at("before"), stored.at("after")};
+  return rules;
+}
+
+std::shared_ptr<Tokenizer::Impl> stored_bpe(const nlohmann::json& stored) {
+  BpeOptions options;
+  options.split = stored.value("split", options.split);
+  if (stored.contains("rules")) {
+    options.end.clear();
+    for (const nlohmann::json& t : stored["rules"].at("added"))
+      options.plain.insert(t.at("content").get<std::string>());
+  }
+  return make_gpt2(stored.at("vocab").dump(), stored.at("merges"), "stored tokenizer", options);
+}
+
+std::shared_ptr<Tokenizer::Impl> stored_wordpiece(const nlohmann::json& stored) {
+  std::optional<BertNormalizer> normalizer;
+  if (stored.contains("strip_accents"))
+    normalizer = {stored.at("lower_case"), stored.at("strip_accents"), stored.at("split_cjk")};
+  return make_wordpiece(stored.at("vocab"), stored.at("lower_case"), "stored tokenizer",
+                        normalizer);
+}
+
+std::shared_ptr<Tokenizer::Impl> from_stored(const nlohmann::json& stored) {
+  const std::string kind = stored.at("kind");
+  if (kind == "bytes") return make_bytes();
+  if (kind == "wordpiece") return stored_wordpiece(stored);
+  if (kind == "sentencepiece")
+    return make_sentencepiece(from_hex(stored.at("model")), "stored tokenizer");
+  CBWC_CHECK(kind == "gpt2_bpe", "tokenizer: unknown kind '", kind, "'");
+  return stored_bpe(stored);
+}
+
+}  // namespace
 
 std::vector<std::string> lines_of(const std::string& path) {
   std::vector<std::string> lines;
@@ -48,8 +106,6 @@ std::vector<std::string> merge_lines(const std::string& path) {
   return merges;
 }
 
-}  // namespace
-
 std::string Tokenizer::Impl::decode(const std::vector<int32_t>& ids) const {
   std::string text;
   for (const int32_t id : ids) text += pieces[static_cast<size_t>(id)];
@@ -61,7 +117,21 @@ void Tokenizer::Impl::set_end(int32_t id) {
   specials.begin = specials.end = specials.pad = id;
 }
 
-std::shared_ptr<const Tokenizer::Impl> make_bytes() { return std::make_shared<Bytes>(); }
+void Tokenizer::Impl::set_rules(FolderRules given) {
+  for (const AddedToken& token : given.added) {
+    CBWC_CHECK(token.id >= 0 && !token.content.empty(), "tokenizer: the added token '",
+               token.content, "' has the id ", token.id);
+    const size_t id = static_cast<size_t>(token.id);
+    if (id >= pieces.size()) pieces.resize(id + 1);
+    if (kind == "gpt2_bpe") pieces[id] = token.special ? "" : token.content;
+    if (kind == "wordpiece" && pieces[id].empty()) pieces[id] = token.content;
+  }
+  specials = given.specials;
+  end_of_document = specials.end;
+  rules = std::move(given);
+}
+
+std::shared_ptr<Tokenizer::Impl> make_bytes() { return std::make_shared<Bytes>(); }
 
 Tokenizer Tokenizer::bytes() { return Tokenizer(make_bytes()); }
 
@@ -86,17 +156,9 @@ Tokenizer Tokenizer::sentencepiece(const std::string& model_path) {
 Tokenizer Tokenizer::from_json(const std::string& json) {
   try {
     const nlohmann::json stored = nlohmann::json::parse(json);
-    const std::string kind = stored.at("kind");
-    if (kind == "bytes") return bytes();
-    if (kind == "wordpiece")
-      return Tokenizer(
-          make_wordpiece(stored.at("vocab"), stored.at("lower_case"), "stored tokenizer"));
-    if (kind == "sentencepiece")
-      return Tokenizer(make_sentencepiece(from_hex(stored.at("model")), "stored tokenizer"));
-    CBWC_CHECK(kind == "gpt2_bpe", "tokenizer: unknown kind '", kind, "'");
-    return Tokenizer(make_gpt2(stored.at("vocab").dump(),
-                               stored.at("merges").get<std::vector<std::string>>(),
-                               "stored tokenizer"));
+    const std::shared_ptr<Impl> impl = from_stored(stored);
+    if (stored.contains("rules")) impl->set_rules(rules_from_json(stored["rules"]));
+    return Tokenizer(impl);
   } catch (const nlohmann::json::exception& error) {
     detail::fail("tokenizer: its stored JSON is damaged: ", error.what());
   }
@@ -105,8 +167,31 @@ Tokenizer Tokenizer::from_json(const std::string& json) {
 const std::string& Tokenizer::kind() const { return impl_->kind; }
 int64_t Tokenizer::vocab_size() const { return static_cast<int64_t>(impl_->pieces.size()); }
 int32_t Tokenizer::end_of_document() const { return impl_->end_of_document; }
-std::vector<int32_t> Tokenizer::encode(std::string_view text) const { return impl_->encode(text); }
-std::string Tokenizer::to_json() const { return impl_->to_json(); }
+
+std::vector<int32_t> Tokenizer::encode(std::string_view text) const {
+  if (!impl_->rules) return impl_->encode(text);
+  std::vector<int32_t> ids;
+  for (const TextPart& part : split_added(text, impl_->rules->added)) {
+    if (part.id >= 0) {
+      ids.push_back(part.id);
+      continue;
+    }
+    const std::vector<int32_t> more = impl_->encode(part.text);
+    ids.insert(ids.end(), more.begin(), more.end());
+  }
+  return ids;
+}
+
+const TextWrap& Tokenizer::wrap() const {
+  static const TextWrap none;
+  return impl_->rules ? impl_->rules->wrap : none;
+}
+
+std::string Tokenizer::to_json() const {
+  nlohmann::json stored = impl_->json();
+  if (impl_->rules) stored["rules"] = rules_json(*impl_->rules);
+  return stored.dump();
+}
 
 const SpecialTokens& Tokenizer::specials() const { return impl_->specials; }
 

@@ -21,10 +21,11 @@ bool starts_character(char byte) { return (static_cast<unsigned char>(byte) & 0x
 struct WordPiece : Tokenizer::Impl {
   std::vector<int32_t> encode(std::string_view text) const override;
   std::string decode(const std::vector<int32_t>& ids) const override;
-  std::string to_json() const override;
+  nlohmann::json json() const override;
   std::vector<int32_t> encode_word(const std::string& word) const;
 
   bool lower_case = true;
+  std::optional<BertNormalizer> normalizer;  // of a model folder
   std::unordered_map<std::string, int32_t> vocab;
   mutable std::mutex mutex;
   mutable std::unordered_map<std::string, std::vector<int32_t>> cache;  // words seen before
@@ -52,7 +53,8 @@ std::vector<int32_t> WordPiece::encode_word(const std::string& word) const {
 
 std::vector<int32_t> WordPiece::encode(std::string_view text) const {
   std::vector<int32_t> ids;
-  const std::vector<std::string> words = bert_words(text, lower_case);
+  const std::vector<std::string> words =
+      normalizer ? bert_words(text, *normalizer) : bert_words(text, lower_case);
   std::lock_guard lock(mutex);
   for (const std::string& word : words) {
     if (cache.size() > kCachedWords) cache.clear();
@@ -78,17 +80,24 @@ std::string WordPiece::decode(const std::vector<int32_t>& ids) const {
   return text;
 }
 
-std::string WordPiece::to_json() const {
-  return nlohmann::json{{"kind", kind}, {"lower_case", lower_case}, {"vocab", pieces}}.dump();
+nlohmann::json WordPiece::json() const {
+  nlohmann::json out = {{"kind", kind}, {"lower_case", lower_case}, {"vocab", pieces}};
+  if (normalizer) {
+    out["strip_accents"] = normalizer->strip_accents;
+    out["split_cjk"] = normalizer->split_cjk;
+  }
+  return out;
 }
 
 }  // namespace
 
-std::shared_ptr<const Tokenizer::Impl> make_wordpiece(std::vector<std::string> vocab,
-                                                      bool lower_case, const std::string& name) {
+std::shared_ptr<Tokenizer::Impl> make_wordpiece(std::vector<std::string> vocab, bool lower_case,
+                                                const std::string& name,
+                                                std::optional<BertNormalizer> normalizer) {
   auto impl = std::make_shared<WordPiece>();
   impl->kind = "wordpiece";
-  impl->lower_case = lower_case;
+  impl->lower_case = normalizer ? normalizer->lower_case : lower_case;
+  impl->normalizer = normalizer;
   impl->pieces = std::move(vocab);
   for (size_t i = 0; i < impl->pieces.size(); ++i) {
     const std::string& token = impl->pieces[i];
