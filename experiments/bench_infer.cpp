@@ -286,6 +286,17 @@ std::string note_of(const Config& config, const std::vector<InferShape>& shapes,
   return note;
 }
 
+void make_room(int64_t& context, const std::vector<InferShape>& shapes, int64_t decode) {
+  for (const InferShape& s : shapes) context = std::max(context, s.seq + decode);
+}
+
+void add_decode(const std::vector<Arm>& arms, const Tensor& ids, const DecodeOptions& options,
+                InferBench& bench) {
+  std::vector<DecodeArm> models;
+  for (const Arm& arm : arms) models.push_back({arm.name, arm.model.get()});
+  for (DecodeRow& row : bench_decode(models, ids, options)) bench.decode.push_back(std::move(row));
+}
+
 }  // namespace
 
 std::vector<size_t> arm_order(int repeat, size_t arms) {
@@ -320,6 +331,8 @@ InferBench bench_infer(const Config& config, const InferBenchOptions& options,
   for (const InferPlan::Row& row : bench.plan.rows)
     if (row.skipped.empty()) shapes.push_back(row.shape);
   bench.note = note_of(config, shapes, trained, source.config.model.context);
+  const int64_t decode = task_of(config) == Task::language_model ? options.decode : 0;
+  if (!trained) make_room(source.config.model.context, shapes, decode);
   std::vector<Arm> arms = build_arms(source, options, bench);
   compare_fold(arms, source, bench);
   if (!shapes.empty()) bench.calls = norm_calls(shapes, config);
@@ -333,6 +346,11 @@ InferBench bench_infer(const Config& config, const InferBenchOptions& options,
     const ModelInput input = random_input(source, shape);
     for (InferRow& r : measure(arms, input, row, options, floor, bench))
       bench.rows.push_back(std::move(r));
+    if (decode == 0) continue;
+    if (shape.seq + decode <= source.config.model.context)
+      add_decode(arms, input.ids, {decode, options.seconds}, bench);
+    else
+      bench.note += fmt::format("; no positions for {} tokens after {}", decode, shape.seq);
   }
   arms.clear();
   release_cached(Device::cpu);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "experiments/bench_decode.h"
 #include "experiments/config.h"
 #include "experiments/statistics.h"
 #include "layers/folding.h"
@@ -23,6 +24,7 @@ struct InferBenchOptions {
   double memory_gb = 0;             // a model that needs more is left out; 0: what is free
   FoldOptions fold = {};            // of the folded arm
   bool carry_mean = false, affine = false;
+  int64_t decode = 32;  // of decoders: tokens after each shape's prompt (bench_decode.h); 0: none
 };
 
 struct InferShape {
@@ -81,6 +83,7 @@ struct InferBench {
   int64_t compared_positions = 0;
   double max_abs_difference = 0, max_rel_difference = 0, argmax_agreement = 0;
   InferPlan plan;  // with what was left out; a whole model left out has no rows
+  std::vector<DecodeRow> decode = {};
 };
 // `trained`: measure its weights, unfolded LayerNorm ones, in place of random ones.
 InferBench bench_infer(const Config& config, const InferBenchOptions& options,

@@ -174,6 +174,8 @@ InferPlan plan_infer(const Config& config, const InferBenchOptions& options, int
     const double each = arms * row.pass_ms / 1e3;  // one pass of every arm
     const double least = options.least_repeats * each;
     row.seconds = each + std::max(options.seconds, least);
+    if (options.decode > 0 && task_of(config) == Task::language_model)
+      row.seconds += row.pass_ms / 1e3 + options.seconds;  // decoding, after one prompt
     if (longest > 0 && shape.seq > longest)
       row.skipped = fmt::format("its weights have positions for {} tokens", longest);
     else if (least > options.most_seconds)

@@ -140,13 +140,15 @@ std::string verdict(const InferRow& r) {
 }  // namespace
 
 nlohmann::json infer_bench_json(const std::vector<InferBench>& models) {
-  nlohmann::json rows = nlohmann::json::array(), calls = rows, notes = rows;
+  nlohmann::json rows = nlohmann::json::array(), calls = rows, notes = rows, decode = rows;
   for (const InferBench& bench : models) {
     for (const InferRow& r : bench.rows) rows.push_back(row_json(bench, r));
     for (const NormCallRow& c : bench.calls) calls.push_back(call_json(bench, c));
+    for (nlohmann::json& r : decode_rows_json(bench.decode, bench.model, bench.dtype))
+      decode.push_back(std::move(r));
     notes.push_back(model_json(bench));
   }
-  return {{"rows", rows}, {"norm_calls", calls}, {"models", notes}};
+  return {{"rows", rows}, {"norm_calls", calls}, {"models", notes}, {"decode", decode}};
 }
 
 std::string infer_bench_table(const InferBench& bench) {
@@ -180,7 +182,8 @@ std::string infer_bench_table(const InferBench& bench) {
   }
   return out + pays_text(bench) +
          "over: the median over the sum of the pass's matrix products, each at its best "
-         "(attention's own not counted)\n";
+         "(attention's own not counted)\n" +
+         decode_table(bench.decode);
 }
 
 }  // namespace cbwc

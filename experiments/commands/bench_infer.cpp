@@ -130,6 +130,11 @@ void add_infer_bench(CLI::App& bench, CommandContext& context) {
       ->add_option("--memory", o->bench.memory_gb,
                    "leave out a model whose arms need more, in GB (default: what is free)")
       ->check(CLI::PositiveNumber);
+  command
+      ->add_option("--decode", o->bench.decode,
+                   "decoders: tokens to decode one by one after each shape's prompt (default 32; "
+                   "0: none)")
+      ->check(CLI::NonNegativeNumber);
   command->add_option("--plot", o->plot, "draw the speedups over the sequence length (SVG)")
       ->type_name("FILE");
   command
