@@ -72,14 +72,14 @@ Variable CrossBlock::keys(const Variable& memory) {
 }
 
 Variable CrossBlock::forward(const Variable& x, const Variable& keys, const Tensor& mask,
-                             const Context& context) {
+                             const Context& context, const KvSlot& slot) {
   const ScopeGuard scope(name());
   if (placement_ == Placement::pre) {
-    Variable h = add(x, attention_.forward(norm1_->forward(x, context), context));
+    Variable h = add(x, attention_.forward(norm1_->forward(x, context), context, {}, slot));
     h = add(h, cross_.forward(norm2_->forward(h, context), keys, mask, context));
     return add(h, mlp_.forward(norm3_->forward(h, context), context));
   }
-  Variable h = norm1_->forward(add(x, attention_.forward(x, context)), context);
+  Variable h = norm1_->forward(add(x, attention_.forward(x, context, {}, slot)), context);
   h = norm2_->forward(add(h, cross_.forward(h, keys, mask, context)), context);
   return norm3_->forward(add(h, mlp_.forward(h, context)), context);
 }

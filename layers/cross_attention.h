@@ -32,8 +32,9 @@ class CrossBlock : public Module {
              const Init& output_init);
   std::string describe() const override;
   Variable keys(const Variable& memory);
+  // slot: as the self-attention reads it.
   Variable forward(const Variable& x, const Variable& keys, const Tensor& mask,
-                   const Context& context);
+                   const Context& context, const KvSlot& slot = {});
   void project();  // centre what the writers store (text_parts.h)
 
  private:

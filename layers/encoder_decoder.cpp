@@ -102,10 +102,11 @@ std::string EncoderDecoder::describe() const {
       config_.vocab, norm_name(config_.norm), placement_name(config_.placement));
 }
 
-Variable EncoderDecoder::embed(Side& side, const Tensor& ids, const Context& context) {
+Variable EncoderDecoder::embed(Side& side, const Tensor& ids, const Context& context,
+                               int64_t position) {
   Variable words = side.tokens->forward(ids);
   if (config_.scale_embedding) words = scale(words, std::sqrt(static_cast<double>(config_.dim)));
-  const Variable where = side.positions->forward(consecutive(ids.size(1)));
+  const Variable where = side.positions->forward(consecutive(ids.size(1), position));
   const Variable x = side.dropout->forward(add(words, where), context);
   return centres_output(branch_options(config_)) ? center(x, -1) : x;
 }
@@ -125,15 +126,21 @@ EncoderDecoder::Memory EncoderDecoder::encode(const Tensor& ids, const Tensor& m
   return memory;
 }
 
-Variable EncoderDecoder::decode(const Tensor& ids, const Memory& memory, const Context& context) {
+Variable EncoderDecoder::decode(const Tensor& ids, const Memory& memory, const Context& context,
+                                KvCache* cache) {
   check_tokens(ids, {}, config_.context, "decoder_ids");
-  Variable x = embed(target_, ids, context);
+  const int64_t before = cache == nullptr ? 0 : cache->length;
+  if (cache != nullptr) cache->check_room(ids.size(1));
+  Variable x = embed(target_, ids, context, before);
   for (size_t i = 0; i < decoder_.size(); ++i) {
-    x = run_block({x, memory.keys[i]}, context,
-                  [b = decoder_[i].get(), mask = memory.mask](const auto& in, const Context& c) {
-                    return b->forward(in[0], in[1], mask, c);
-                  });
+    const KvSlot slot = {cache == nullptr ? nullptr : &cache->layers[i], before};
+    x = run_block(
+        {x, memory.keys[i]}, context,
+        [b = decoder_[i].get(), mask = memory.mask, slot](const auto& in, const Context& c) {
+          return b->forward(in[0], in[1], mask, c, slot);
+        });
   }
+  if (cache != nullptr) cache->length += ids.size(1);
   return decoder_norm_ != nullptr ? decoder_norm_->forward(x, context) : x;
 }
 
@@ -172,12 +179,15 @@ std::vector<std::vector<int32_t>> EncoderDecoder::translate(const Tensor& ids, c
   const Memory all = encode(ids, mask, {});
   Memory some = all;
   std::vector<int64_t> chosen;
+  BeamCache past(std::ssize(decoder_), config_.heads, options.max_length,
+                 config_.dim / config_.heads, dtype());
   const auto next = [&](const Tensor& prefixes, const std::vector<int64_t>& sentences) {
     if (sentences != chosen) some = of_sentences(all, sentences);
     chosen = sentences;
-    const Variable x = decode(prefixes, some, {});
-    const Variable last = slice(x, 1, x.size(1) - 1, x.size(1));
-    return reshape(head(last), {prefixes.size(0), target_vocab()}).value();
+    const int64_t length = prefixes.size(1);
+    const Tensor newest = prefixes.slice(1, length - 1, length).contiguous();
+    const Variable x = decode(newest, some, {}, &past.follow(prefixes, sentences));
+    return reshape(head(x), {prefixes.size(0), target_vocab()}).value();
   };
   std::vector<std::vector<int32_t>> out;
   for (const auto& best : beam_search(ids.size(0), options, next)) out.push_back(best[0].tokens);

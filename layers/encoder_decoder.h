@@ -8,6 +8,7 @@
 //         cross-attention, and its own input is such a sum. A tied head reads the raw table.
 //   post  none: each stream is read raw by the first attention, and then holds affine norms.
 #pragma once
+#include "layers/beam_cache.h"
 #include "layers/beam_search.h"
 #include "layers/cross_attention.h"
 #include "layers/text_parts.h"
@@ -53,11 +54,13 @@ class EncoderDecoder : public Model {
     std::unique_ptr<Dropout> dropout;
   };
   Side make_side(const std::string& name, int64_t vocab, Embedding* shared, const Init& init);
-  Variable embed(Side& side, const Tensor& ids, const Context& context);
+  Variable embed(Side& side, const Tensor& ids, const Context& context, int64_t position = 0);
   Memory encode(const Tensor& ids, const Tensor& mask, const Context& context);
   Memory of_sentences(const Memory& all, const std::vector<int64_t>& sentences) const;
-  // decoder_ids (n B, S): n rows beside each other translate the same sentence. (n B, S, C).
-  Variable decode(const Tensor& ids, const Memory& memory, const Context& context);
+  // decoder_ids (n B, S): n rows beside each other translate the same sentence. (n B, S, C). With a
+  // cache they come after the tokens that it holds.
+  Variable decode(const Tensor& ids, const Memory& memory, const Context& context,
+                  KvCache* cache = nullptr);
   Variable head(const Variable& x);
   int64_t target_vocab() const;
 
