@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 
+#include "layers/centered_linear.h"
 #include "layers/gpt.h"
 #include "tests/support/catch.h"
 #include "tests/support/small_gpt.h"
@@ -133,6 +134,15 @@ TEST_CASE("A Gpt decodes as the Decoder that it is") {
   for (int64_t t = 0; t < ids.size(1); ++t)
     CHECK(relative_difference(at(whole, t), model.next_logits(part(ids, t, t + 1), cache)) <
           kFloat64);
+}
+
+TEST_CASE("Decoding centres a weight once, not at every token") {
+  const auto model = make(small_opt({.norm = Norm::cbwc_rmsnorm}));
+  const auto* writer = dynamic_cast<const CenteredLinear*>(model->find("blocks.0.attn.out"));
+  REQUIRE(writer != nullptr);
+  KvCache cache = model->make_cache(1, kTokens);
+  for (int64_t t = 0; t < kTokens; ++t) model->next_logits(part(tokens(1), t, t + 1), cache);
+  CHECK(writer->centered_weight().computed() == 1);
 }
 
 TEST_CASE("A batch of one decodes as each row of a batch, and a prompt in two chunks as in one") {

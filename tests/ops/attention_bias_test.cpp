@@ -140,7 +140,7 @@ TEST_CASE("attention op cases with a bias, groups and ALiBi") {
       {.B = 2, .H = 3, .Tq = 6, .Tk = 6, .D = 4, .bias = false, .alibi = true, .causal = true});
   run_case({.B = 1, .H = 2, .Tq = 5, .Tk = 70, .D = 4, .alibi = true, .causal = true});
   run_case(
-      {.B = 2, .H = 2, .Tq = 1, .Tk = 70, .D = 4, .masked = true, .alibi = true, .causal = true});
+      {.B = 2, .H = 2, .Tq = 1, .Tk = 70, .D = 4, .alibi = true, .causal = true, .masked = true});
 }
 
 TEST_CASE("cross attention over more and fewer keys, padded ones hidden") {
