@@ -4,7 +4,11 @@
   bench_peer.py ops   [--shapes 4096x768 ...]            the norms against a plain copy
   bench_peer.py train [--models gpt2_124m bert_base swin_tiny] [--batch N --seq N --steps 7]
                                                          a training step
-  bench_peer.py infer [--batch 1 --seq 512 --steps 7]    its forward pass, logits of the last position
+  bench_peer.py infer [--shapes 1x512 ... --steps 7]     a forward pass, logits of the last position
+  bench_peer.py infer --transformers [--models gpt2_124m bert_base opt_125m phi_1 vit_b16 swin_tiny]
+                                                         the same with transformers' own models
+  bench_peer.py decode [--shapes 1x512 ... --tokens 32]  GPT-2's next tokens after a prompt, one by
+                                                         one, with transformers' past_key_values
 All write the JSON rows of `cbwc bench` with --json FILE; --threads N as the program's. The training
 step is forward, backward, clipping by global norm and AdamW, without dropout; the models are those
 of bench_peer_models.py (default all three, at the shapes of the README), beside
@@ -137,24 +141,80 @@ def model_row(name, model, arm, batch, seq, times):
     return row
 
 
+def text_shapes(args):
+    shapes = args.shapes or [f"{args.batch or 1}x{args.seq or 512}"]
+    return [tuple(int(n) for n in (shape + "x0").split("x")[:2]) for shape in shapes]
+
+
+def timed(run):
+    start = time.perf_counter()
+    run()
+    return (time.perf_counter() - start) * 1e3
+
+
 @torch.no_grad()
-def bench_infer(args):
-    batch, seq, models = args.batch or 1, args.seq or 512, {}
-    for arm in args.arms:
-        torch.manual_seed(1)
-        models[arm] = Gpt(NORMS[arm], context=max(1024, seq))
-    ids = torch.randint(0, 50257, (batch, seq))
-    times = {arm: [] for arm in args.arms}
-    for repeat in range(1 + args.steps):  # the first one warms up
-        for i in range(len(args.arms)):
-            arm = args.arms[(i + repeat) % len(args.arms)]
-            start = time.perf_counter()
-            models[arm].head(models[arm].stream(ids)[:, -1:])
-            times[arm].append((time.perf_counter() - start) * 1e3)
+def infer_rows(name, runs, batch, seq, args, by):
+    """runs: arm -> one pass. Interleaved, at least --steps times and for --seconds."""
+    arms = list(runs)
+    times = {arm: [] for arm in arms}
+    for arm in arms:
+        runs[arm]()  # warms up
+    start = time.perf_counter()
+    repeat = 0
+    while repeat < args.steps or time.perf_counter() - start < args.seconds:
+        for i in range(len(arms)):
+            arm = arms[(i + repeat) % len(arms)]
+            times[arm].append(timed(runs[arm]))
+        repeat += 1
     rows = []
-    for arm in args.arms:
-        rows.append(model_row("infer", "gpt2_124m", arm, batch, seq, times[arm][1:]))
-        print()
+    for arm in arms:
+        row = {**model_row("infer", name, arm, batch, seq, times[arm]), "by": by, "repeats": repeat}
+        print(f"  {batch}x{seq}" if seq else f"  {batch} images")
+        rows.append(row)
+    return rows
+
+
+def bench_infer(args):
+    shapes = text_shapes(args)
+    longest = max(seq for _, seq in shapes)
+    rows = []
+    if not args.transformers:
+        models = {}
+        for arm in args.arms:
+            torch.manual_seed(1)
+            models[arm] = Gpt(NORMS[arm], context=max(1024, longest))
+        for batch, seq in shapes:
+            ids = torch.randint(0, 50257, (batch, seq))
+            runs = {arm: lambda m=m: m.head(m.stream(ids)[:, -1:]) for arm, m in models.items()}
+            rows += infer_rows("gpt2_124m", runs, batch, seq, args, "torch " + torch.__version__)
+        return rows
+    import bench_peer_hf
+    for name in args.models or bench_peer_hf.NAMES:
+        peer = bench_peer_hf.Peer(name, longest)
+        for batch, seq in sorted({(b, 0) for b, _ in shapes}) if peer.images else shapes:
+            x = peer.inputs(batch, seq)
+            rows += infer_rows(name, {"layernorm": lambda: peer.last_logits(x)}, batch, seq, args,
+                               bench_peer_hf.VERSION)
+    return rows
+
+
+@torch.no_grad()
+def bench_decode(args):
+    import bench_peer_hf
+    shapes, rows = text_shapes(args), []
+    peer = bench_peer_hf.Peer("gpt2_124m", max(seq for _, seq in shapes) + args.tokens)
+    for batch, seq in shapes:
+        past, x, times = peer.prefill(peer.inputs(batch, seq)), peer.inputs(batch, 1), []
+        for _ in range(args.tokens):
+            start = time.perf_counter()
+            logits, past = peer.next_logits(x, past)
+            times.append((time.perf_counter() - start) * 1e3)
+            x = logits.argmax(-1, keepdim=True)
+        row = model_row("decode", "gpt2_124m", "layernorm", batch, seq, times)
+        row.update({"by": bench_peer_hf.VERSION, "repeats": args.tokens,
+                    "tokens_per_s": row["samples_per_s"]})
+        print(f"  a token after {seq}")
+        rows.append(row)
     return rows
 
 
@@ -179,7 +239,9 @@ def train_times(model, batch, seq, steps):
 
 def bench_train(args):
     rows = []
-    for name in args.models:
+    for name in args.models or MODELS:
+        if name not in MODELS:
+            raise SystemExit(f"bench_peer.py train: no model {name}, only {', '.join(MODELS)}")
         build, batch, seq = MODELS[name]
         batch, seq = args.batch or batch, (args.seq or seq) if seq else 0
         for arm in args.arms:
@@ -194,10 +256,13 @@ def bench_train(args):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["ops", "train", "infer"])
+    parser.add_argument("what", choices=["ops", "train", "infer", "decode"])
     parser.add_argument("--shapes", nargs="*")
     parser.add_argument("--arms", nargs="*", default=list(NORMS), choices=list(NORMS))
-    parser.add_argument("--models", nargs="*", default=list(MODELS), choices=list(MODELS))
+    parser.add_argument("--models", nargs="*", help="default all")
+    parser.add_argument("--transformers", action="store_true", help="infer: its models, LayerNorm")
+    parser.add_argument("--tokens", type=int, default=32, help="decode: timed tokens")
+    parser.add_argument("--seconds", type=float, default=0, help="infer: for each shape, at least")
     parser.add_argument("--repeats", type=int, default=30)
     parser.add_argument("--batch", type=int, help="default 4 for GPT-2, 8 for the others, infer 1")
     parser.add_argument("--seq", type=int, help="default 256 for GPT-2, 128 for BERT, infer 512")
@@ -208,7 +273,8 @@ def main():
     torch.set_num_threads(args.threads)
     blas, core = loaded_blas()
     print(f"torch {torch.__version__}, {args.threads} threads, products by {blas} {core}")
-    rows = {"ops": bench_ops, "train": bench_train, "infer": bench_infer}[args.what](args)
+    rows = {"ops": bench_ops, "train": bench_train, "infer": bench_infer,
+            "decode": bench_decode}[args.what](args)
     if args.json:
         with open(args.json, "w", encoding="utf-8") as out:
             json.dump({"command": "bench " + args.what, "version": "torch " + torch.__version__,
