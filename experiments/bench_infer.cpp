@@ -1,165 +1,21 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstring>
 #include <limits>
-#include <map>
-#include <memory>
 #include <set>
 
 #include "core/allocator.h"
-#include "core/rng.h"
 #include "experiments/bench.h"
-#include "experiments/bench_infer.h"
-#include "experiments/fold.h"
-#include "experiments/model_graph.h"
+#include "experiments/bench_infer_arms.h"
 #include "experiments/model_setup.h"
 #include "layers/compare.h"
-#include "layers/folding.h"
-#include "layers/norm.h"
 
 namespace cbwc {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-struct Arm {
-  std::string name;
-  std::unique_ptr<Model> model;
-};
-
 size_t live() { return memory_stats(Device::cpu).live; }
-
-// Gains and biases of these norms.
-int64_t numbers_of(const Model& model, const AffineFold& norm) {
-  int64_t numbers = 0;
-  for (const std::string& name : {norm.gamma, norm.beta})
-    if (!name.empty()) numbers += model.parameter(name)->value().numel();
-  return numbers;
-}
-
-void fold(Model& model, const InferBenchOptions& options, InferBench& bench) {
-  const auto start = Clock::now();
-  const Graph graph = record_graph(model, false);
-  const Detection found = detect(graph, options.carry_mean);
-  FoldPlan plan = plan_fold(found, options.fold);
-  CBWC_CHECK(!plan.empty(), "bench infer: no LayerNorm of this model folds (cbwc detect says why)");
-  FoldPlan with_affine = plan;
-  if (options.affine) {
-    plan_affine(graph, model, plan);
-    with_affine = plan;
-  }
-  apply_fold(model, plan);
-  bench.fold_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-  if (!options.affine) plan_affine(graph, model, with_affine);
-  bench.norms = std::ssize(plan.norms);
-  bench.all_norms = std::ssize(found.norms);
-  for (const DetectedNorm& norm : found.norms)
-    bench.auxiliary += norm.verdict == Verdict::foldable_with_auxiliary;
-  for (const AffineFold& norm : with_affine.affine)
-    if (norm.skipped.empty()) bench.movable_norm_numbers += numbers_of(model, norm);
-}
-
-size_t bytes_of(const Model& model) {
-  size_t bytes = 0;
-  for (const ParameterPtr& p : model.parameters()) bytes += p->value().bytes();
-  return bytes;
-}
-
-bool same_bytes(const Tensor& a, const Tensor& b) {
-  return a.shape() == b.shape() && a.dtype() == b.dtype() && a.is_contiguous() &&
-         b.is_contiguous() && std::memcmp(a.raw(), b.raw(), a.bytes()) == 0;
-}
-
-// What is equal is kept once: a large model's arms need little more memory than one.
-void share_equal(Model& model, const Model& first) {
-  std::map<std::string, ParameterPtr> known;
-  for (const ParameterPtr& p : first.parameters()) known[p->name()] = p;
-  for (const ParameterPtr& p : model.parameters()) {
-    const auto found = known.find(p->name());
-    if (found != known.end() && same_bytes(p->value(), found->second->value()))
-      p->mutate() = found->second->value();
-  }
-}
-
-// What an arm is built from: random numbers, the same in all arms, or a trained model's.
-struct Source {
-  Config config;
-  DataShape shape;
-  const LoadedModel* trained = nullptr;
-};
-
-std::unique_ptr<Model> arm_model(const Source& source, Norm norm) {
-  Config config = source.config;
-  config.model.norm = norm_name(norm);
-  if (source.trained == nullptr) {
-    std::unique_ptr<Model> model = build_model(config, source.shape, 1);
-    randomize_norms(*model, 2);
-    return model;
-  }
-  std::unique_ptr<Model> model = empty_model(config, source.shape, parse_dtype(config.model.dtype));
-  for (const ParameterPtr& p : model->parameters())
-    p->mutate() = source.trained->model->parameter(p->name())->value().clone();
-  return model;
-}
-
-int64_t norm_numbers(const Model& layernorm, const Model& none) {
-  int64_t numbers = 0;
-  for (const ParameterPtr& p : layernorm.parameters()) numbers += p->value().numel();
-  for (const ParameterPtr& p : none.parameters()) numbers -= p->value().numel();
-  return numbers;
-}
-
-// The same numbers in all arms; LayerNorm first, the ceiling last.
-std::vector<Arm> build_arms(const Source& source, const InferBenchOptions& options,
-                            InferBench& bench) {
-  std::vector<Arm> arms;
-  arms.push_back({"layernorm", arm_model(source, Norm::layernorm)});
-  const auto add = [&](const std::string& name, std::unique_ptr<Model> model) {
-    share_equal(*model, *arms[0].model);
-    arms.push_back({name, std::move(model)});
-  };
-  std::unique_ptr<Model> folded = arm_model(source, Norm::layernorm);
-  fold(*folded, options, bench);
-  add("folded", std::move(folded));
-  if (bench.norms < bench.all_norms) add(kAllRmsNorm, arm_model(source, Norm::rmsnorm));
-  add("none", arm_model(source, Norm::none));
-  release_cached(Device::cpu);
-  bench.norm_numbers = norm_numbers(*arms[0].model, *arms.back().model);
-  return arms;
-}
-
-Tensor random_ids(const InferShape& shape, int64_t vocab, const char* purpose) {
-  Rng rng(1, purpose);
-  std::vector<int32_t> ids(static_cast<size_t>(shape.batch * shape.seq));
-  for (int32_t& id : ids) id = static_cast<int32_t>(rng.below(static_cast<uint64_t>(vocab)));
-  return Tensor::from(ids, {shape.batch, shape.seq});
-}
-
-// Logits of the last position alone, where a task has positions.
-ModelInput random_input(const Source& source, const InferShape& shape) {
-  const Config& config = source.config;
-  const DataShape& data = source.shape;
-  ModelInput input;
-  if (reads_images(config)) {
-    const int64_t side = config.model.image;
-    input.images = Tensor::empty({shape.batch, data.channels, side, side}, DType::f32);
-    Rng rng(1, "bench infer");
-    fill_normal(input.images, 0, 1, rng);
-    return input;
-  }
-  const int64_t vocab = config.model.vocab > 0 ? config.model.vocab : data.vocab;
-  input.ids = random_ids(shape, vocab, "bench infer");
-  const Task task = task_of(config);
-  if (task == Task::translation)
-    input.decoder_ids = random_ids(shape, data.target_vocab, "bench infer translation");
-  if (task == Task::classification || task == Task::hidden_states) return input;
-  std::vector<int32_t> last;
-  for (int64_t b = 1; b <= shape.batch; ++b)
-    last.push_back(static_cast<int32_t>(b * shape.seq - 1));
-  input.rows = Tensor::from(last, {shape.batch});
-  return input;
-}
 
 Tensor run(Arm& arm, const ModelInput& input) {
   const TapeScope no_tape(nullptr);
@@ -256,23 +112,6 @@ std::vector<NormCallRow> norm_calls(const std::vector<InferShape>& shapes, const
   return out;
 }
 
-// Folded against LayerNorm at every position of a small input.
-void compare_fold(std::vector<Arm>& arms, const Source& source, InferBench& bench) {
-  constexpr int64_t kImages = 8, kTexts = 2, kTokens = 128;
-  const bool images = reads_images(source.config);
-  const InferShape shape = {images ? kImages : kTexts,
-                            images ? 0 : std::min(kTokens, source.config.model.context)};
-  ModelInput input = random_input(source, shape);
-  input.rows = {};  // every position
-  const TapeScope no_tape(nullptr);
-  const Verification v = compare_logits(*arms[0].model, *arms[1].model, input, "random input",
-                                        std::numeric_limits<double>::infinity());
-  bench.compared_positions = v.positions;
-  bench.max_abs_difference = v.max_abs;
-  bench.max_rel_difference = v.max_rel;
-  bench.argmax_agreement = v.argmax_agreement;
-}
-
 // Says what is random, and lengthens the context where a shape asks for more.
 std::string note_of(const Config& config, const std::vector<InferShape>& shapes, bool trained,
                     int64_t& context) {
@@ -322,7 +161,7 @@ InferBench bench_infer(const Config& config, const InferBenchOptions& options,
   const bool learned = bench.family != "phi" && bench.family != "bloom" && !images;
   bench.plan = plan_infer(config, options, trained && learned ? config.model.context : 0);
   if (!bench.plan.skipped.empty()) return bench;
-  Source source{config, trained ? trained->shape : random_data(config, 1, 1).shape, trained};
+  ArmSource source{config, trained ? trained->shape : random_data(config, 1, 1).shape, trained};
   CBWC_CHECK(!trained || (config.model.norm == "layernorm" && trained->folds.empty()),
              "bench infer: ", config.run.name,
              " is not a LayerNorm model as trained; it is folded "
@@ -333,6 +172,9 @@ InferBench bench_infer(const Config& config, const InferBenchOptions& options,
   bench.note = note_of(config, shapes, trained, source.config.model.context);
   const int64_t decode = task_of(config) == Task::language_model ? options.decode : 0;
   if (!trained) make_room(source.config.model.context, shapes, decode);
+  if (options.float64 && bench.plan.float64_gb <= bench.plan.free_gb)
+    compare_fold_in_float64(source, options, bench);
+  release_cached(Device::cpu);
   std::vector<Arm> arms = build_arms(source, options, bench);
   compare_fold(arms, source, bench);
   if (!shapes.empty()) bench.calls = norm_calls(shapes, config);

@@ -2,6 +2,7 @@
 // (the ceiling); where not every norm folds, also with every norm an RMSNorm, which is another
 // function: its row is for timing only. All arms interleaved in one process.
 #pragma once
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -25,6 +26,8 @@ struct InferBenchOptions {
   FoldOptions fold = {};            // of the folded arm
   bool carry_mean = false, affine = false;
   int64_t decode = 32;  // of decoders: tokens after each shape's prompt (bench_decode.h); 0: none
+  bool float64 = false;  // also fold and compare in float64, where the memory is enough
+  bool timing = true;    // false: fold and compare alone
 };
 
 struct InferShape {
@@ -40,7 +43,8 @@ struct InferPlan {
   };
   std::string model;
   double needed_gb = 0, free_gb = 0;
-  std::string skipped;  // why the whole model will not be run
+  double float64_gb = 0;  // what the comparison in float64 needs
+  std::string skipped;    // why the whole model will not be run
   std::vector<Row> rows;
   double seconds() const;  // of the rows that will be run
 };
@@ -82,6 +86,7 @@ struct InferBench {
   // Over all positions of a small input, in the model's type.
   int64_t compared_positions = 0;
   double max_abs_difference = 0, max_rel_difference = 0, argmax_agreement = 0;
+  double float64_rel_difference = std::numeric_limits<double>::quiet_NaN();  // nan: not asked for
   InferPlan plan;  // with what was left out; a whole model left out has no rows
   std::vector<DecodeRow> decode = {};
 };
@@ -94,6 +99,9 @@ std::vector<size_t> arm_order(int repeat, size_t arms);
 double share_of_ceiling(const PairedRatio& speedup, const PairedRatio& ceiling);
 nlohmann::json infer_bench_json(const std::vector<InferBench>& models);
 std::string infer_bench_table(const InferBench& bench);
+// As Markdown tables for a README: what each model's fold did, and every shape's times; from
+// `results` of one or more runs, the last of a model's counting.
+std::string infer_markdown(const std::vector<nlohmann::json>& results);
 // The speedup over LayerNorm along the sequence length, a curve for each model: SVG text from
 // `results` of one or more runs; empty without gnuplot, or when they hold no such row.
 std::string infer_plot_svg(const std::vector<nlohmann::json>& results);

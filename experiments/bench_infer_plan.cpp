@@ -104,7 +104,10 @@ double pass_numbers(const Config::Model& m, const InferShape& shape) {
 
 // What the arms do not share: a fold writes the residual's writers anew, with the affine fold their
 // readers as well. While an arm is built it is there in full beside the others.
-double needed_bytes(const Config& config, const InferPlan& plan, bool affine) {
+struct Numbers {
+  double all = 0, own = 0, pass = 0;  // of a model; of the folded arm alone; of a pass
+};
+Numbers numbers_of(const Config& config, const InferPlan& plan, bool affine) {
   const Config::Model& m = config.model;
   double blocks = 0, pass = 0, context = static_cast<double>(m.context);
   for (const Stage& s : stages_of(m, {1, 1})) blocks += block_weights(m, s);
@@ -113,9 +116,9 @@ double needed_bytes(const Config& config, const InferPlan& plan, bool affine) {
     pass = std::max(pass, pass_numbers(m, row.shape));
     context = std::max(context, static_cast<double>(row.shape.seq));
   }
-  const double tables = table_weights(m, context), all = blocks + tables;
-  const double own = (affine ? 1 : (1 + m.mlp_ratio) / (4 + 2 * m.mlp_ratio)) * blocks + tables;
-  return static_cast<double>(dtype_size(parse_dtype(m.dtype))) * (all + own + std::max(all, pass));
+  const double tables = table_weights(m, context);
+  const double written = affine ? 1 : (1 + m.mlp_ratio) / (4 + 2 * m.mlp_ratio);
+  return {blocks + tables, written * blocks + tables, pass};
 }
 
 // What the system says that programs can have without swapping.
@@ -165,7 +168,8 @@ InferPlan plan_infer(const Config& config, const InferBenchOptions& options, int
   const Config::Model& m = config.model;
   InferPlan plan;
   plan.model = config.run.name;
-  const std::vector<InferShape> shapes = shapes_of(reads_images(config), options.shapes);
+  std::vector<InferShape> shapes;
+  if (options.timing) shapes = shapes_of(reads_images(config), options.shapes);
   const double rate = flop_per_ms(m.dtype);
   const bool in_part = m.family == "bert" || m.family == "swin" || m.family == "bloom";
   const double arms = in_part ? 4 : 3;
@@ -184,7 +188,10 @@ InferPlan plan_infer(const Config& config, const InferBenchOptions& options, int
                       options.least_repeats, arms, duration(least), options.most_seconds);
     plan.rows.push_back(row);
   }
-  plan.needed_gb = needed_bytes(config, plan, options.affine) / 1e9;
+  const Numbers n = numbers_of(config, plan, options.affine);
+  const auto bytes = static_cast<double>(dtype_size(parse_dtype(m.dtype)));
+  plan.needed_gb = bytes * (n.all + n.own + std::max(n.all, n.pass)) / 1e9;
+  plan.float64_gb = 2 * static_cast<double>(dtype_size(DType::f64)) * n.all / 1e9;
   plan.free_gb = options.memory_gb > 0 ? options.memory_gb : free_bytes() / 1e9;
   if (plan.needed_gb > plan.free_gb)
     plan.skipped =

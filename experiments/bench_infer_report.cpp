@@ -88,16 +88,24 @@ nlohmann::json model_json(const InferBench& bench) {
           {"max_abs_difference", json_number(bench.max_abs_difference)},
           {"max_rel_difference", json_number(bench.max_rel_difference)},
           {"argmax_agreement", json_number(bench.argmax_agreement)},
+          {"float64_rel_difference", std::isnan(bench.float64_rel_difference)
+                                         ? nlohmann::json()
+                                         : json_number(bench.float64_rel_difference)},
           {"plan", plan_json(bench.plan)}};
 }
 
 std::string fold_line(const InferBench& b) {
+  const std::string float64 =
+      std::isnan(b.float64_rel_difference)
+          ? ""
+          : fmt::format("in float64 {:.1e} relative\n", b.float64_rel_difference);
   return fmt::format(
       "folded against LayerNorm at {} positions of random input: largest difference {:.2e} ({:.1e} "
-      "relative), likeliest answer equal at {:.2f} %\n{} of the {} gains and biases can move into "
+      "relative), likeliest answer equal at {:.2f} %\n{}{} of the {} gains and biases can move "
+      "into "
       "the weights that read them (--affine)\n",
       b.compared_positions, b.max_abs_difference, b.max_rel_difference, 100 * b.argmax_agreement,
-      b.movable_norm_numbers, b.norm_numbers);
+      float64, b.movable_norm_numbers, b.norm_numbers);
 }
 
 // After how much work the time of the fold has come back, where it gains anything.

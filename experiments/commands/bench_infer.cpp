@@ -16,7 +16,7 @@ namespace {
 
 struct Options {
   std::vector<std::string> models, sets, from;  // from: JSON files of earlier runs
-  std::string plot;
+  std::string plot, table;
   bool plan = false;
   InferBenchOptions bench;
 };
@@ -52,7 +52,8 @@ InferBench measure(const std::string& name, const Options& o, nlohmann::json& co
   return bench_infer(trained.config, o.bench, &trained);
 }
 
-void draw(const Options& o, const std::vector<InferBench>& measured) {
+// The picture and the tables, of earlier runs and this one.
+void show(const Options& o, const std::vector<InferBench>& measured) {
   std::vector<nlohmann::json> results;
   for (const std::string& file : o.from) {
     const nlohmann::json json = read_json(file);
@@ -61,6 +62,11 @@ void draw(const Options& o, const std::vector<InferBench>& measured) {
     results.push_back(json.at("results"));
   }
   if (!measured.empty()) results.push_back(infer_bench_json(measured));
+  if (!o.table.empty()) {
+    write_text_file(o.table, infer_markdown(results));
+    fmt::print("{}\n", o.table);
+  }
+  if (o.plot.empty()) return;
   const std::string svg = infer_plot_svg(results);
   CBWC_CHECK(!svg.empty(), "bench infer --plot: there is no speedup to draw");
   write_text_file(o.plot, svg);
@@ -69,7 +75,8 @@ void draw(const Options& o, const std::vector<InferBench>& measured) {
 
 int run(Options o, const CommandContext& context) {
   require_cpu(context.global.device);
-  CBWC_CHECK(o.from.empty() || !o.plot.empty(), "bench infer: --from is drawn by --plot FILE.svg");
+  CBWC_CHECK(o.from.empty() || !o.plot.empty() || !o.table.empty(),
+             "bench infer: --from is for --plot FILE.svg or --table FILE.md");
   CBWC_CHECK(o.plot.empty() || have_gnuplot(),
              "bench infer: --plot needs gnuplot (apt-get install gnuplot-nox)");
   if (o.models.empty() && o.from.empty())
@@ -87,11 +94,14 @@ int run(Options o, const CommandContext& context) {
     // After each model: a run that is stopped keeps what it has.
     write_command_json(context, "bench infer", configs, infer_bench_json(results));
   }
-  if (!o.plot.empty()) draw(o, results);
-  return any || o.models.empty() ? 0 : 1;
+  if (!o.plot.empty() || !o.table.empty()) show(o, results);
+  return any || o.models.empty() || !o.bench.timing ? 0 : 1;
 }
 
 void add_fold_flags(CLI::App& command, InferBenchOptions& o) {
+  command.add_flag("--float64", o.float64,
+                   "also fold and compare in float64, where the memory is enough");
+  command.add_flag("!--no-timing", o.timing, "fold and compare alone");
   command.add_flag("--affine", o.affine,
                    "in the folded arm also move gains and biases into the Linears that read them");
   command.add_flag("--carry-mean", o.carry_mean, "fold as `cbwc fold --carry-mean` does");
@@ -137,9 +147,11 @@ void add_infer_bench(CLI::App& bench, CommandContext& context) {
       ->check(CLI::NonNegativeNumber);
   command->add_option("--plot", o->plot, "draw the speedups over the sequence length (SVG)")
       ->type_name("FILE");
+  command->add_option("--table", o->table, "the results as Markdown tables")->type_name("FILE");
   command
       ->add_option("--from", o->from,
-                   "draw what earlier runs wrote with --json; without MODEL nothing is measured")
+                   "show with --plot or --table what earlier runs wrote with --json; without MODEL "
+                   "nothing is measured")
       ->type_name("FILE");
   command->add_flag("--plan", o->plan, "only say what would be run, and how long it would take");
   add_fold_flags(*command, o->bench);

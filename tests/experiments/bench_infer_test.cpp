@@ -279,6 +279,42 @@ TEST_CASE("bench infer: the picture has a panel a batch, and only what is a spee
     CHECK(svg.find(text) != std::string::npos);
 }
 
+TEST_CASE("bench infer: without timing the fold is compared alone, in float64 too") {
+  InferBenchOptions o = quick();
+  o.timing = false;
+  o.float64 = true;
+  constexpr double kFloat64 = 1e-12;  // folded and rounded once
+  const InferBench bench = bench_infer(tiny(), o);
+  CHECK(bench.rows.empty());
+  CHECK(bench.float64_rel_difference > 0);
+  CHECK(bench.float64_rel_difference < kFloat64);
+  CHECK(bench.max_rel_difference > bench.float64_rel_difference);
+  const std::string table = infer_markdown({infer_bench_json({bench})});
+  CHECK(table.find("| 5 | 5 |") != std::string::npos);
+  CHECK(table.find(" % of 32 | 128 of 160 | – |") != std::string::npos);
+}
+
+TEST_CASE("bench infer: the Markdown tables hold each model once and every shape") {
+  InferBench bench = bench_infer(tiny(), quick());
+  bench.rows[1].pays_after = 2.5;  // at 1 x 8
+  const nlohmann::json first = infer_bench_json({bench});
+  const std::string table = infer_markdown({first, first});
+  const auto count = [&](const std::string& what) {
+    size_t n = 0;
+    for (size_t at = table.find(what); at != std::string::npos; at = table.find(what, at + 1)) ++n;
+    return n;
+  };
+  CHECK(count("random weights") == 1);
+  CHECK(count("\n| " + bench.model) == 3);
+  CHECK(count("| 2 x 40 |") == 1);
+  CHECK(count("| 24 tokens |") == 1);
+  bench.plan.skipped = "too large";
+  bench.rows.clear();
+  bench.all_norms = 0;
+  CHECK(infer_markdown({infer_bench_json({bench})}).find("left out: too large") !=
+        std::string::npos);
+}
+
 TEST_CASE("bench infer: refused shapes and models") {
   InferBenchOptions o = quick();
   for (const char* shape :

@@ -1,0 +1,138 @@
+// bench infer's rows as Markdown tables.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <map>
+
+#include "experiments/bench_infer.h"
+#include "experiments/json_output.h"
+
+namespace cbwc {
+namespace {
+
+using nlohmann::json;
+using Shape = std::pair<int64_t, int64_t>;  // batch, sequence (images: 0)
+
+struct Measured {
+  json about;                                         // an entry of `models`
+  std::map<Shape, std::map<std::string, json>> rows;  // by arm
+};
+
+// In the order of their first appearance.
+std::vector<std::pair<std::string, Measured>> models_of(const std::vector<json>& results) {
+  std::vector<std::pair<std::string, Measured>> models;
+  const auto find = [&](const std::string& name) -> Measured& {
+    for (auto& [known, measured] : models)
+      if (known == name) return measured;
+    return models.emplace_back(name, Measured{}).second;
+  };
+  for (const json& result : results) {
+    for (const json& m : result.at("models")) find(m.at("model")).about = m;
+    for (const json& r : result.at("rows"))
+      if (r.at("name") == "infer")
+        find(r.at("model")).rows[{r.at("batch"), r.at("seq")}][r.at("arm")] = r;
+  }
+  return models;
+}
+
+std::string shape_text(const Shape& s) {
+  if (s.second == 0) return fmt::format("{} image{}", s.first, s.first == 1 ? "" : "s");
+  return fmt::format("{} x {}", s.first, s.second);
+}
+
+// "1.012 [1.003, 1.020]", LayerNorm's time over the arm's; a dash without that arm.
+std::string speedup(const std::map<std::string, json>& arms, const std::string& arm) {
+  const auto found = arms.find(arm);
+  if (found == arms.end()) return "–";
+  const json& interval = found->second.at("speedup_ci95");
+  const double low = number_from_json(interval.at(0)), high = number_from_json(interval.at(1));
+  const std::string ratio =
+      fmt::format("{:.3f}", number_from_json(found->second.at("speedup_over_layernorm")));
+  return std::isnan(low) ? ratio : fmt::format("{} [{:.3f}, {:.3f}]", ratio, low, high);
+}
+
+// 1 x 512 tokens or 8 images where they were measured, else the first shape.
+Shape shape_to_show(const Measured& m) {
+  for (const Shape& wanted : {Shape{1, 512}, Shape{8, 0}})
+    if (m.rows.count(wanted) == 1) return wanted;
+  return m.rows.begin()->first;
+}
+
+std::string fold_row(const std::string& name, const Measured& m) {
+  const json& a = m.about;
+  const auto number = [&](const char* key) { return number_from_json(a.at(key)); };
+  std::string out = fmt::format("| {} ({}) ", name, a.at("note").get<std::string>());
+  const int64_t all = a.at("all_norms"), auxiliary = a.at("auxiliary");
+  if (all == 0) return out + "| left out: " + a.at("plan").at("left_out").get<std::string>() + "\n";
+  out +=
+      fmt::format("| {} | {}{} ", all, a.at("norms").get<int64_t>(),
+                  auxiliary > 0 ? fmt::format(" (+{} with an inserted centring)", auxiliary) : "");
+  out += a.at("float64_rel_difference").is_null()
+             ? "| – "
+             : fmt::format("| {:.1e} ", number("float64_rel_difference"));
+  out += fmt::format("| {:.1e} ({:.1e}) | {:.2f} % of {} ", number("max_rel_difference"),
+                     number("max_abs_difference"), 100 * number("argmax_agreement"),
+                     a.at("compared_positions").get<int64_t>());
+  out += fmt::format("| {} of {} ", a.at("movable_norm_numbers").get<int64_t>(),
+                     a.at("norm_numbers").get<int64_t>());
+  if (m.rows.empty()) return out + "| – | – | – | – |\n";
+  const Shape shape = shape_to_show(m);
+  const auto& arms = m.rows.at(shape);
+  return out + fmt::format("| {}: {:.0f} ms | {} | {} | {} |\n", shape_text(shape),
+                           number_from_json(arms.at("layernorm").at("median_ms")),
+                           speedup(arms, "folded"), speedup(arms, kAllRmsNorm),
+                           speedup(arms, "none"));
+}
+
+std::string paid(const json& folded) {
+  if (!folded.contains("pays_after_passes")) return "never, or within noise";
+  const double passes = std::ceil(number_from_json(folded["pays_after_passes"]));
+  if (folded.at("seq") == 0)
+    return fmt::format("{:.0f} images", passes * folded.at("batch").get<double>());
+  return fmt::format("{:.0f} tokens",
+                     passes * folded.at("batch").get<double>() * folded.at("seq").get<double>());
+}
+
+std::string shape_row(const std::string& name, const Shape& shape,
+                      const std::map<std::string, json>& arms) {
+  const json& ln = arms.at("layernorm");
+  const json& folded = arms.at("folded");
+  const bool images = shape.second == 0;
+  const json& share = folded.at("share_of_ceiling");
+  return fmt::format(
+      "| {} | {} | {:.1f} ms | {:.2f} x | {:.0f} {} | {} | {} | {} | {} | {} | {:.0f} |\n", name,
+      shape_text(shape), number_from_json(ln.at("median_ms")),
+      number_from_json(ln.at("over_gemm_floor")),
+      number_from_json(ln.at(images ? "samples_per_s" : "tokens_per_s")),
+      images ? "images/s" : "tokens/s", speedup(arms, "folded"), speedup(arms, kAllRmsNorm),
+      speedup(arms, "none"),
+      share.is_null() ? "–" : fmt::format("{:.0f} %", 100 * number_from_json(share)), paid(folded),
+      number_from_json(folded.at("peak_mb")));
+}
+
+}  // namespace
+
+std::string infer_markdown(const std::vector<nlohmann::json>& results) {
+  const auto models = models_of(results);
+  std::string folds =
+      "| model | LayerNorms | foldable | largest difference, float64 | float32, relative "
+      "(absolute) | likeliest answer equal | gains and biases that `--affine` can move | one pass "
+      "with LayerNorm | folded: LayerNorm's time / its time | every norm RMSNorm (not exact) | no "
+      "norm (the ceiling) |\n|---|---|---|---|---|---|---|---|---|---|---|\n";
+  std::string shapes =
+      "| model | batch x tokens | LayerNorm | over the products alone | speed | folded: "
+      "LayerNorm's time / its time | every norm RMSNorm (not exact) | no norm (the ceiling) | "
+      "share "
+      "of the ceiling | the fold has paid after | peak MB |\n"
+      "|---|---|---|---|---|---|---|---|---|---|---|\n";
+  for (const auto& [name, measured] : models) {
+    if (measured.about.is_null()) continue;
+    folds += fold_row(name, measured);
+    for (const auto& [shape, arms] : measured.rows)
+      if (arms.count("layernorm") == 1 && arms.count("folded") == 1)
+        shapes += shape_row(name, shape, arms);
+  }
+  return folds + "\n" + shapes;
+}
+
+}  // namespace cbwc
