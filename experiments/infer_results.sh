@@ -35,6 +35,7 @@ measure() {
   mv "$out/$1.part" "$out/$1.json"
 }
 
+# shellcheck disable=SC2206  # a list of words
 names=(${MODELS:-gpt2_124m bert_base opt_125m phi_1 vit_b16 swin_tiny bloom_560m})
 for name in "${names[@]}"; do
   shapes=${SHAPES:-}

@@ -296,6 +296,7 @@ TEST_CASE("bench infer: without timing the fold is compared alone, in float64 to
 
 TEST_CASE("bench infer: the Markdown tables hold each model once and every shape") {
   InferBench bench = bench_infer(tiny(), quick());
+  bench.model = "Tiny";
   bench.rows[1].pays_after = 2.5;  // at 1 x 8
   const nlohmann::json first = infer_bench_json({bench});
   const std::string table = infer_markdown({first, first});
