@@ -25,7 +25,7 @@ struct InferBenchOptions {
   double memory_gb = 0;             // a model that needs more is left out; 0: what is free
   FoldOptions fold = {};            // of the folded arm
   bool carry_mean = false, affine = false;
-  int64_t decode = 32;  // of decoders: tokens after each shape's prompt (bench_decode.h); 0: none
+  int64_t decode = 32;   // of decoders: tokens after each shape's prompt (bench_decode.h); 0: none
   bool float64 = false;  // also fold and compare in float64, where the memory is enough
   bool timing = true;    // false: fold and compare alone
 };

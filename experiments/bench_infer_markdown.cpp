@@ -14,8 +14,8 @@ using nlohmann::json;
 using Shape = std::pair<int64_t, int64_t>;  // batch, sequence (images: 0)
 
 struct Measured {
-  json about;                                         // an entry of `models`
-  std::map<Shape, std::map<std::string, json>> rows;  // by arm
+  json about;                                                 // an entry of `models`
+  std::map<Shape, std::map<std::string, json>> rows, tokens;  // by arm; of `rows`, of `decode`
 };
 
 // In the order of their first appearance.
@@ -31,6 +31,8 @@ std::vector<std::pair<std::string, Measured>> models_of(const std::vector<json>&
     for (const json& r : result.at("rows"))
       if (r.at("name") == "infer")
         find(r.at("model")).rows[{r.at("batch"), r.at("seq")}][r.at("arm")] = r;
+    for (const json& r : result.value("decode", json::array()))
+      find(r.at("model")).tokens[{r.at("batch"), r.at("seq")}][r.at("arm")] = r;
   }
   return models;
 }
@@ -110,6 +112,16 @@ std::string shape_row(const std::string& name, const Shape& shape,
       number_from_json(folded.at("peak_mb")));
 }
 
+std::string token_row(const std::string& name, const Shape& shape,
+                      const std::map<std::string, json>& arms) {
+  const json& ln = arms.at("layernorm");
+  return fmt::format("| {} | {} | {:.2f} ms | {:.2f} x | {:.0f} | {} | {} | {} |\n", name,
+                     shape_text(shape), number_from_json(ln.at("median_ms")),
+                     number_from_json(ln.at("over_weight_floor")),
+                     number_from_json(ln.at("tokens_per_s")), speedup(arms, "folded"),
+                     speedup(arms, kAllRmsNorm), speedup(arms, "none"));
+}
+
 }  // namespace
 
 std::string infer_markdown(const std::vector<nlohmann::json>& results) {
@@ -125,14 +137,19 @@ std::string infer_markdown(const std::vector<nlohmann::json>& results) {
       "share "
       "of the ceiling | the fold has paid after | peak MB |\n"
       "|---|---|---|---|---|---|---|---|---|---|---|\n";
+  std::string tokens =
+      "| model | batch x prompt | one token more, LayerNorm | over reading the weights once | "
+      "tokens/s | folded: LayerNorm's time / its time | every norm RMSNorm (not exact) | no norm "
+      "(the ceiling) |\n|---|---|---|---|---|---|---|---|\n";
   for (const auto& [name, measured] : models) {
     if (measured.about.is_null()) continue;
     folds += fold_row(name, measured);
     for (const auto& [shape, arms] : measured.rows)
       if (arms.count("layernorm") == 1 && arms.count("folded") == 1)
         shapes += shape_row(name, shape, arms);
+    for (const auto& [shape, arms] : measured.tokens) tokens += token_row(name, shape, arms);
   }
-  return folds + "\n" + shapes;
+  return folds + "\n" + shapes + "\n" + tokens;
 }
 
 }  // namespace cbwc
