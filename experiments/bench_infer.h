@@ -99,8 +99,8 @@ std::vector<size_t> arm_order(int repeat, size_t arms);
 double share_of_ceiling(const PairedRatio& speedup, const PairedRatio& ceiling);
 nlohmann::json infer_bench_json(const std::vector<InferBench>& models);
 std::string infer_bench_table(const InferBench& bench);
-// As Markdown tables for a README: what each model's fold did, and every shape's times; from
-// `results` of one or more runs, the last of a model's counting.
+// As Markdown tables for a README: what each model's fold did, every shape's times, the norm calls,
+// and bench_peer.py's rows beside ours; from `results` of one or more runs, the last one counting.
 std::string infer_markdown(const std::vector<nlohmann::json>& results);
 // The speedup over LayerNorm along the sequence length, a curve for each model: SVG text from
 // `results` of one or more runs; empty without gnuplot, or when they hold no such row.

@@ -27,9 +27,9 @@ std::vector<std::pair<std::string, Measured>> models_of(const std::vector<json>&
     return models.emplace_back(name, Measured{}).second;
   };
   for (const json& result : results) {
-    for (const json& m : result.at("models")) find(m.at("model")).about = m;
+    for (const json& m : result.value("models", json::array())) find(m.at("model")).about = m;
     for (const json& r : result.at("rows"))
-      if (r.at("name") == "infer")
+      if (r.at("name") == "infer" && !r.contains("by"))
         find(r.at("model")).rows[{r.at("batch"), r.at("seq")}][r.at("arm")] = r;
     for (const json& r : result.value("decode", json::array()))
       find(r.at("model")).tokens[{r.at("batch"), r.at("seq")}][r.at("arm")] = r;
@@ -122,25 +122,58 @@ std::string token_row(const std::string& name, const Shape& shape,
                      speedup(arms, kAllRmsNorm), speedup(arms, "none"));
 }
 
+// LayerNorm's time of one norm call over RMSNorm's, at every size; nothing without such rows.
+std::string call_rows(const std::vector<json>& results) {
+  std::map<std::pair<int64_t, int64_t>, std::map<std::string, json>> sizes;
+  for (const json& result : results)
+    for (const json& c : result.value("norm_calls", json::array()))
+      sizes[{c.at("rows"), c.at("cols")}][c.at("arm")] = c;
+  std::string out;
+  for (const auto& [size, arms] : sizes)
+    out +=
+        fmt::format("| {} x {} | {:.4f} ms | {:.4f} ms | {} |\n", size.first, size.second,
+                    number_from_json(arms.at("layernorm").at("median_ms")),
+                    number_from_json(arms.at("folded").at("median_ms")), speedup(arms, "folded"));
+  return out;
+}
+
+// bench_peer.py's rows beside this program's LayerNorm, where both measured the same shape.
+std::string peer_rows(const std::vector<json>& results,
+                      const std::vector<std::pair<std::string, Measured>>& models) {
+  std::string out;
+  for (const json& result : results)
+    for (const json& r : result.at("rows")) {
+      if (!r.contains("by") || r.at("arm") != "layernorm") continue;
+      const std::string name = r.at("model");
+      const bool token = r.at("name") == "decode";
+      const Shape shape = {r.at("batch"), r.at("seq")};
+      const double theirs = number_from_json(r.at("median_ms"));
+      std::string ours = "– | –";
+      for (const auto& [known, measured] : models) {
+        const auto& rows = token ? measured.tokens : measured.rows;
+        if (known != name || rows.count(shape) == 0) continue;
+        const double ms = number_from_json(rows.at(shape).at("layernorm").at("median_ms"));
+        ours = fmt::format("{:.1f} ms | {:.2f} x", ms, theirs / ms);
+      }
+      out += fmt::format("| {} | {}{} | {} | {:.1f} ms | {} |\n", name,
+                         token ? "one token after " : "", shape_text(shape),
+                         r.at("by").get<std::string>(), theirs, ours);
+    }
+  return out;
+}
+
+std::string table(const std::string& head, int columns, const std::string& rows) {
+  if (rows.empty()) return "";
+  std::string line = "|";
+  for (int i = 0; i < columns; ++i) line += "---|";
+  return head + "\n" + line + "\n" + rows + "\n";
+}
+
 }  // namespace
 
 std::string infer_markdown(const std::vector<nlohmann::json>& results) {
   const auto models = models_of(results);
-  std::string folds =
-      "| model | LayerNorms | foldable | largest difference, float64 | float32, relative "
-      "(absolute) | likeliest answer equal | gains and biases that `--affine` can move | one pass "
-      "with LayerNorm | folded: LayerNorm's time / its time | every norm RMSNorm (not exact) | no "
-      "norm (the ceiling) |\n|---|---|---|---|---|---|---|---|---|---|---|\n";
-  std::string shapes =
-      "| model | batch x tokens | LayerNorm | over the products alone | speed | folded: "
-      "LayerNorm's time / its time | every norm RMSNorm (not exact) | no norm (the ceiling) | "
-      "share "
-      "of the ceiling | the fold has paid after | peak MB |\n"
-      "|---|---|---|---|---|---|---|---|---|---|---|\n";
-  std::string tokens =
-      "| model | batch x prompt | one token more, LayerNorm | over reading the weights once | "
-      "tokens/s | folded: LayerNorm's time / its time | every norm RMSNorm (not exact) | no norm "
-      "(the ceiling) |\n|---|---|---|---|---|---|---|---|\n";
+  std::string folds, shapes, tokens;
   for (const auto& [name, measured] : models) {
     if (measured.about.is_null()) continue;
     folds += fold_row(name, measured);
@@ -149,7 +182,27 @@ std::string infer_markdown(const std::vector<nlohmann::json>& results) {
         shapes += shape_row(name, shape, arms);
     for (const auto& [shape, arms] : measured.tokens) tokens += token_row(name, shape, arms);
   }
-  return folds + "\n" + shapes + "\n" + tokens;
+  const std::string speedups =
+      "folded: LayerNorm's time / its time | every norm RMSNorm (not exact) | no norm (the "
+      "ceiling) |";
+  return table(
+             "| model | LayerNorms | foldable | largest difference, float64 | float32, relative "
+             "(absolute) | likeliest answer equal | gains and biases that `--affine` can move | "
+             "one pass with LayerNorm | " +
+                 speedups,
+             11, folds) +
+         table("| model | batch x tokens | LayerNorm | over the products alone | speed | " +
+                   speedups + " share of the ceiling | the fold has paid after | peak MB |",
+               11, shapes) +
+         table(
+             "| model | batch x prompt | one token more, LayerNorm | over reading the weights "
+             "once | tokens/s | " +
+                 speedups,
+             8, tokens) +
+         table("| one norm call, rows x columns | LayerNorm | RMSNorm | LayerNorm's time / its |",
+               4, call_rows(results)) +
+         table("| model | batch x tokens | by | LayerNorm | cbwc, LayerNorm | times cbwc's |", 6,
+               peer_rows(results, models));
 }
 
 }  // namespace cbwc

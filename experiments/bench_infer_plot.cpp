@@ -34,6 +34,7 @@ std::vector<Line> lines_of(const std::vector<nlohmann::json>& results) {
   for (const nlohmann::json& result : results)
     for (const nlohmann::json& row : result.at("rows")) {
       const std::string arm = row.at("arm"), model = row.at("model");
+      if (row.contains("by")) continue;  // another program's
       if (row.at("name") != "infer" || (arm != "folded" && arm != kAllRmsNorm)) continue;
       const bool exact = arm == "folded";
       auto line = std::find_if(lines.begin(), lines.end(),

