@@ -28,17 +28,38 @@ void each_line(const std::string& text, const std::function<bool(const std::stri
   }
 }
 
-void add_warnings(DatasetSummary& summary, const TextCounts& counts, const SplitOptions& split) {
+std::string empty_split_warning(const std::string& split, const std::string& things, int64_t count,
+                                const std::string& keys, int64_t different) {
+  const std::string start =
+      fmt::format("no {} fell into {}: ", things.substr(0, things.size() - 1), split);
+  const std::string remedy =
+      split == kSplitNames[0] ? "use more of them" : "use more of them, or a larger --" + split;
+  if (different < count)
+    return fmt::format("{}the {} {} have only {} different {}, and equal ones share a split; {}",
+                       start, count, things, different, keys, remedy);
+  return fmt::format("{}{} {} are few; {}", start, count, things, remedy);
+}
+
+void add_warnings(DatasetSummary& summary, const TextCounts& counts, const SplitOptions& split,
+                  const std::string& keys, int64_t different) {
   for (size_t i = 0; i < kSplitNames.size(); ++i) {
     const bool wanted = i == 0 || (i == 1 ? split.val : split.test) > 0;
     if (wanted && summary.splits[i].tokens == 0)
-      summary.warnings.push_back(fmt::format(
-          "no document fell into {}: {} documents are few; use shorter ones or more text",
-          kSplitNames[i], counts.documents));
+      summary.warnings.push_back(
+          empty_split_warning(kSplitNames[i], summary.unit, counts.documents, keys, different));
   }
   if (counts.replaced > 0)
     summary.warnings.push_back(
         fmt::format("{} bytes that are not UTF-8 were replaced by U+FFFD", counts.replaced));
+}
+
+void add_vocabulary_warning(DatasetSummary& summary, const TokenizerOptions& options,
+                            const std::string& what, int64_t made) {
+  if (needs_training(options) && made < options.vocab_size)
+    summary.warnings.push_back(
+        fmt::format("{} has {} tokens, fewer than the {} of --vocab-size: the training texts give "
+                    "no more",
+                    what, made, options.vocab_size));
 }
 
 SequenceBuilder::SequenceBuilder(std::string name, SequenceKind kind, SequenceBuildOptions options)
@@ -58,8 +79,8 @@ std::vector<SequenceInput> SequenceBuilder::inputs(size_t files) const {
   std::erase_if(inputs, [](const SequenceInput& input) { return input.files.empty(); });
   for (const SequenceInput& input : inputs)
     CBWC_CHECK(files == 0 || input.files.size() == files, name_, ": ", input.files.size(),
-               " files were given for the ", input.split.empty() ? "train" : input.split,
-               " input, expected ", files);
+               input.files.size() == 1 ? " file was" : " files were", " given for the ",
+               input.split.empty() ? "train" : input.split, " input, expected ", files);
   return inputs;
 }
 
@@ -72,6 +93,7 @@ bool SequenceBuilder::add(const SequenceInput& input, const std::string& key,
   int64_t& taken = taken_[input.split];
   if (options_.max_samples > 0 && taken >= options_.max_samples) return false;
   ++taken;
+  if (input.split.empty()) keys_.insert(key);
   samples_.emplace_back(input.split.empty() ? split_for(key, options_.split) : input.split,
                         std::move(sample));
   return true;
@@ -86,6 +108,27 @@ Tokenizer SequenceBuilder::tokenizer(bool first, bool second) const {
     if (second) texts.push_back(sample.second);
   }
   return make_tokenizer(options_.tokenizer, texts);
+}
+
+// A class that no training sample has is never learnt.
+void SequenceBuilder::add_class_warnings(DatasetSummary& summary) const {
+  if (kind_ != SequenceKind::classification) return;
+  constexpr size_t kMostNamed = 5;
+  std::vector<std::array<int64_t, kSplitNames.size()>> counts(classes.size());
+  for (const auto& [split, sample] : samples_)
+    ++counts[static_cast<size_t>(sample.label)][split_index(split)];
+  size_t found = 0;
+  std::string named;
+  for (size_t i = 0; i < classes.size(); ++i) {
+    const auto& [train, val, test] = counts[i];
+    if (train > 0 || found++ >= kMostNamed) continue;
+    named += fmt::format("{}'{}' ({} in val, {} in test)", named.empty() ? "" : ", ", classes[i],
+                         val, test);
+  }
+  if (found > 0)
+    summary.warnings.push_back(fmt::format("{} of {} classes have no training sample: {}{}", found,
+                                           classes.size(), named,
+                                           found > kMostNamed ? ", ..." : ""));
 }
 
 DatasetSummary SequenceBuilder::finish() {
@@ -115,7 +158,14 @@ DatasetSummary SequenceBuilder::finish() {
     const auto split = file.split(kSplitNames[i]);
     summary.splits[i] = {kSplitNames[i], split->size(), split->first.size() + split->second.size()};
   }
-  add_warnings(summary, counts, options_.split);
+  summary.warnings = warnings;
+  const std::string first = two ? "the source's vocabulary" : "the vocabulary";
+  add_vocabulary_warning(summary, options_.tokenizer, first, summary.vocab_size);
+  if (two)
+    add_vocabulary_warning(summary, options_.tokenizer, "the target's vocabulary",
+                           target->vocab_size());
+  add_class_warnings(summary);
+  add_warnings(summary, counts, options_.split, keys, std::ssize(keys_));
   return summary;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 #include <functional>
 #include <map>
+#include <unordered_set>
 
 #include "data/sequence_datasets.h"
 #include "data/sequence_file.h"
@@ -15,8 +16,16 @@ const char* split_for(const std::string& key, const SplitOptions& split);
 // f(line, its number from 1) until it returns false.
 void each_line(const std::string& text, const std::function<bool(const std::string&, int64_t)>& f);
 
+// "no sample fell into val: ..." with the reason. `things`: what the split counts, in the plural;
+// `keys`: what its hash is made of, `different` of them.
+std::string empty_split_warning(const std::string& split, const std::string& things, int64_t count,
+                                const std::string& keys, int64_t different);
 // Warnings that every summary has: empty splits, replaced bytes.
-void add_warnings(DatasetSummary& summary, const TextCounts& counts, const SplitOptions& split);
+void add_warnings(DatasetSummary& summary, const TextCounts& counts, const SplitOptions& split,
+                  const std::string& keys, int64_t different);
+// Where a tokenizer was made and has fewer tokens than it might.
+void add_vocabulary_warning(DatasetSummary& summary, const TokenizerOptions& options,
+                            const std::string& what, int64_t made);
 
 // One input of a data set: its files, and the split that all of it goes to ("": by the hash).
 struct SequenceInput {
@@ -41,17 +50,21 @@ class SequenceBuilder {
   std::vector<std::string> classes;  // classification
   bool with_second = false;          // set for pairs and instructions
   bool two_tokenizers = false;       // pairs: one for each language
+  std::string keys = "texts";        // what the keys of add() are, for messages
+  std::vector<std::string> warnings;
   TextCounts counts;
   std::vector<std::pair<std::string, int64_t>> facts;  // for the summary
   DatasetSummary finish();
 
  private:
   Tokenizer tokenizer(bool first, bool second) const;  // made from these texts where it is made
+  void add_class_warnings(DatasetSummary& summary) const;
   std::string name_;
   SequenceKind kind_;
   SequenceBuildOptions options_;
   std::vector<std::pair<std::string, SequenceSample>> samples_;
   std::map<std::string, int64_t> taken_;  // by the input's split
+  std::unordered_set<std::string> keys_;  // of the samples that a hash put into a split
 };
 
 }  // namespace cbwc

@@ -1,5 +1,7 @@
 #include "data/datasets.h"
 
+#include <unordered_set>
+
 #include "core/check.h"
 #include "data/dataset_parts.h"
 #include "data/image_datasets.h"
@@ -17,9 +19,13 @@ void add_document(TokenFile& file, const std::string& document, const SplitOptio
 
 DatasetSummary finish(TokenFile& file, const std::string& name, const std::string& out,
                       const std::vector<std::string>& documents, TextCounts counts,
-                      const SplitOptions& split) {
+                      const TokenizerOptions& tokenizer, const SplitOptions& split) {
   counts.documents = static_cast<int64_t>(documents.size());
-  for (const std::string& document : documents) add_document(file, document, split);
+  std::unordered_set<std::string> different;
+  for (const std::string& document : documents) {
+    different.insert(document);
+    add_document(file, document, split);
+  }
   file.write(out);
   DatasetSummary summary;
   summary.name = name;
@@ -32,7 +38,8 @@ DatasetSummary finish(TokenFile& file, const std::string& name, const std::strin
     const auto tokens = file.split(kSplitNames[i]);
     summary.splits[i] = {kSplitNames[i], tokens->documents(), tokens->size()};
   }
-  add_warnings(summary, counts, split);
+  add_vocabulary_warning(summary, tokenizer, "the vocabulary", file.tokenizer().vocab_size());
+  add_warnings(summary, counts, split, "texts", std::ssize(different));
   return summary;
 }
 
@@ -82,7 +89,8 @@ DatasetSummary build_wordnet_lm(const WordnetOptions& options) {
   counts.bytes = read.bytes;
   counts.lines = read.lines;
   counts.empty_lines = read.empty_lines;
-  return finish(file, "wordnet_lm", options.out, documents, counts, options.split);
+  return finish(file, "wordnet_lm", options.out, documents, counts, options.tokenizer,
+                options.split);
 }
 
 DatasetSummary build_text(const std::vector<std::string>& files, const BuildTextOptions& options) {
@@ -97,7 +105,7 @@ DatasetSummary build_text(const std::vector<std::string>& files, const BuildText
       documents.push_back(std::move(document));
   CBWC_CHECK(!documents.empty(), "text: no document was found in the input");
   TokenFile file(tokenizer_for(options.tokenizer, options.split, documents), description);
-  return finish(file, "text", options.out, documents, counts, options.split);
+  return finish(file, "text", options.out, documents, counts, options.tokenizer, options.split);
 }
 
 }  // namespace cbwc

@@ -1,6 +1,7 @@
 #include "data/hdf5_file.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "data/atomic_file.h"
 
@@ -26,9 +27,9 @@ std::string reason() {
   return text;
 }
 
-// Cut and half-written files never come this far: verify_seal() has named them.
 std::string explain(const std::string& why) {
-  if (why.find("lock") != std::string::npos)
+  if (why.find("truncated") != std::string::npos) return "damaged: the file is cut short";
+  if (why.find("unable to lock") != std::string::npos)
     return "locked by a writer, or the file system has no locks (then switch file locking off): " +
            why;
   return why;
@@ -80,11 +81,19 @@ Hdf5File Hdf5File::create(const std::string& path) {
   return {path, id};
 }
 
-Hdf5File Hdf5File::open(const std::string& path, bool file_locking) {
+Hdf5File Hdf5File::open(const std::string& path, bool file_locking, const std::string& expected) {
+  std::error_code ignored;
+  CBWC_CHECK(std::filesystem::exists(path, ignored), path, ": no such file; expected ", expected);
+  CBWC_CHECK(!std::filesystem::is_directory(path, ignored), path, ": is a folder; expected ",
+             expected);
   Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
   H5Pset_file_locking(access.id(), file_locking, true);
   const hid_t id = H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.id());
-  if (id < 0) throw Error(fmt::format("{}: cannot open: {}", path, explain(reason())));
+  if (id < 0) {
+    const std::string why = explain(reason());  // before the next call, which forgets it
+    CBWC_CHECK(H5Fis_hdf5(path.c_str()) != 0, path, ": is no HDF5 file; expected ", expected);
+    throw Error(fmt::format("{}: cannot open: {}", path, why));
+  }
   return {path, id};
 }
 

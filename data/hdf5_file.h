@@ -41,7 +41,9 @@ class Handle {
 class Hdf5File {
  public:
   static Hdf5File create(const std::string& path);
-  static Hdf5File open(const std::string& path, bool file_locking);
+  // Error in one line when it is a folder or of another format; `expected`: what it should be.
+  static Hdf5File open(const std::string& path, bool file_locking,
+                       const std::string& expected = "a file that `cbwc data` made");
 
   void make_group(const std::string& name);
   // Plain layout when deflate is false: the data go to the disk in one write without a copy.

@@ -16,6 +16,7 @@ struct ImageDatasetOptions {
   // Encoded images are decoded once while building: one that cannot be is an error with its path,
   // or is left out and counted in the warnings; keep: not looked at.
   std::string bad_images = "error";
+  bool recursive = false;  // image_folder: images in sub-folders of a class folder belong to it
 };
 
 struct ImageSummary {
@@ -33,10 +34,11 @@ ImageSummary build_image_dataset(const std::string& name, const ImageDatasetOpti
 // 10 classes of 28 x 28 grey images, padded to 32 with black. train 55,000 and val 5,000 (a random
 // 5,000 of the original training images, by split.seed), test the original 10,000.
 ImageSummary build_fashion_mnist(const ImageDatasetOptions& options);
-// A folder for each class, of JPEG and PNG files at any depth below it; or train/, val/ and test/
-// folders of such trees, as ImageNet's. What has no folder is taken from the training images by a
-// seeded hash of their bytes, so equal files never cross splits (with val/ but no test/: no test).
-// Normalised by ImageNet's mean and deviation.
+// A folder for each class, of JPEG and PNG files; or train/, val/ and test/ folders of such trees,
+// as ImageNet's. Hidden folders are passed over. Error naming a class folder that has no image, or
+// has some in sub-folders only `recursive` looks into. What has no folder is taken from the
+// training images by a seeded hash of their bytes, so equal files never cross splits (with val/ but
+// no test/: no test). Normalised by ImageNet's mean and deviation.
 ImageSummary build_image_folder(const ImageDatasetOptions& options);
 // The 11 folders of Debian's openclipart-png with more than 105 images, but not "unsorted".
 // Images of more than 2^24 pixels (17 of them, some too large to decode) are left out.

@@ -1,9 +1,10 @@
 #include <algorithm>
 #include <filesystem>
-#include <set>
+#include <unordered_set>
 
 #include "core/check.h"
 #include "core/parallel.h"
+#include "data/dataset_parts.h"
 #include "data/decode.h"
 #include "data/hash.h"
 #include "data/image_datasets.h"
@@ -50,24 +51,64 @@ std::vector<std::string> folders_in(const fs::path& root) {
   return names;
 }
 
-// The images below each class folder, in the order of their paths. Links to files are followed
-// only where the user made the tree.
-Found find_images(const fs::path& root, const std::vector<std::string>& classes, bool links) {
+struct Rules {
+  std::string name;        // of the data set, for messages
+  bool links = true;       // links to files are followed only where the user made the tree
+  bool recursive = false;  // below a class folder
+};
+
+// "train.X1" -> "train": what copies of ImageNet in several parts call their folders.
+std::string split_of_part(const std::string& folder) {
+  for (const char* split : {"train", "val", "test"})
+    for (const char* mark : {".", "_", "-"})
+      if (folder.find(std::string(split) + mark) == 0) return split;
+  return "";
+}
+
+[[noreturn]] void refuse_sub_folder(const Rules& rules, const fs::path& folder,
+                                    const std::string& image) {
+  const std::string base = folder.parent_path().string();
+  const std::string split = split_of_part(folder.filename().string());
+  const std::string remedy =
+      split.empty() ? "; --recursive takes all images below a class folder for this class"
+                    : fmt::format(
+                          "; put the class folders of {0} into {1}/{2}/ (train.X1, "
+                          "train.X2, ... into train/, val.X into val/)",
+                          folder.filename().string(), base, split);
+  detail::fail(rules.name, ": the class folder ", folder.string(), " has images in sub-folders (",
+               image, "); expected train/CLASS/*.jpg and val/CLASS/*.jpg, or CLASS/*.jpg", remedy);
+}
+
+// The images of a class folder, in the order of their paths.
+std::vector<std::string> images_of_class(const fs::path& folder, const Rules& rules,
+                                         int64_t& other_files) {
+  std::vector<std::string> paths;
+  const auto follow = fs::directory_options::follow_directory_symlink;
+  for (auto at = fs::recursive_directory_iterator(folder, follow);
+       at != fs::recursive_directory_iterator(); ++at) {
+    if (at->is_directory() && at->path().filename().string()[0] == '.')
+      at.disable_recursion_pending();
+    if (!at->is_regular_file() || (!rules.links && at->is_symlink())) continue;
+    if (!is_image_name(at->path())) {
+      ++other_files;
+      continue;
+    }
+    if (at.depth() > 0 && !rules.recursive) refuse_sub_folder(rules, folder, at->path().string());
+    paths.push_back(at->path().string());
+  }
+  CBWC_CHECK(!paths.empty(), rules.name, ": no JPEG or PNG files in the class folder ",
+             folder.string());
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+Found find_images(const fs::path& root, const std::vector<std::string>& classes,
+                  const Rules& rules) {
   Found found;
   for (size_t label = 0; label < classes.size(); ++label) {
     const fs::path folder = root / classes[label];
     if (!fs::is_directory(folder)) continue;
-    std::vector<std::string> paths;
-    for (const auto& entry : fs::recursive_directory_iterator(
-             folder, fs::directory_options::follow_directory_symlink)) {
-      if (!entry.is_regular_file() || (!links && entry.is_symlink())) continue;
-      if (is_image_name(entry.path()))
-        paths.push_back(entry.path().string());
-      else
-        ++found.other_files;
-    }
-    std::sort(paths.begin(), paths.end());
-    for (const std::string& path : paths)
+    for (const std::string& path : images_of_class(folder, rules, found.other_files))
       found.entries.push_back({path, static_cast<int32_t>(label)});
   }
   return found;
@@ -130,17 +171,25 @@ ImageSource source_of(std::vector<Entry> entries) {
 
 // Moves the images whose hash falls below each fraction out of the training ones.
 void split_by_content(std::array<std::vector<Entry>, 3>& splits, double val, double test,
-                      uint64_t seed) {
+                      uint64_t seed, std::vector<std::string>& warnings) {
   CBWC_CHECK(val >= 0 && test >= 0 && val + test < 1, "data: the fractions val ", val, " and test ",
              test, " must be at least 0 and leave something to train on");
   if (val + test == 0) return;
   std::vector<Entry> all = std::move(splits[0]);
   splits[0].clear();
+  std::unordered_set<uint64_t> different;
   for (Entry& entry : all) {
     const std::string bytes = read_file(entry.path);
-    const double u = static_cast<double>(hash64(bytes.data(), bytes.size(), seed) >> 11) * 0x1p-53;
+    const uint64_t hash = hash64(bytes.data(), bytes.size(), seed);
+    different.insert(hash);
+    const double u = static_cast<double>(hash >> 11) * 0x1p-53;
     splits[u < val ? 1 : u < val + test ? 2 : 0].push_back(std::move(entry));
   }
+  const std::array<bool, 3> wanted = {true, val > 0, test > 0};
+  for (size_t s = 0; s < splits.size(); ++s)
+    if (wanted[s] && splits[s].empty())
+      warnings.push_back(empty_split_warning(kSplitNames[s], "images", std::ssize(all), "contents",
+                                             std::ssize(different)));
 }
 
 ImageSummary build(const std::string& name, const fs::path& root,
@@ -159,7 +208,7 @@ ImageSummary build(const std::string& name, const fs::path& root,
     for (const std::string& found : own ? folders_in(folder) : wanted)
       CBWC_CHECK(std::binary_search(classes.begin(), classes.end(), found), name, ": ",
                  (folder / found).string(), " is not a class of ", train.string());
-    Found found = find_images(folder, classes, own);
+    Found found = find_images(folder, classes, {name, own, !own || options.recursive});
     CBWC_CHECK(!found.entries.empty(), name, ": no JPEG or PNG files in the class folders of ",
                folder.string());
     other_files += found.other_files;
@@ -170,7 +219,7 @@ ImageSummary build(const std::string& name, const fs::path& root,
   if (has_val) read(1, root / "val");
   if (has_test) read(2, root / "test");
   split_by_content(splits, has_val ? 0 : options.split.val,
-                   has_val || has_test ? 0 : options.split.test, options.split.seed);
+                   has_val || has_test ? 0 : options.split.test, options.split.seed, warnings);
   if (other_files > 0)
     warnings.push_back(
         fmt::format("{} files that are not .jpg, .jpeg or .png were left out", other_files));

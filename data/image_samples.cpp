@@ -19,6 +19,9 @@ BadImages parse_bad_images(const std::string& name) {
 
 ImageSamples::ImageSamples(const ImageFile& file, const std::string& split, ImageOptions options)
     : info_(file.info()), split_(file.split(split)), options_(options), size_(options.size) {
+  CBWC_CHECK(split_->size() > 0, file.path(), ": the split ", split,
+             " has no image; choose another ",
+             "split, or build the file with more images or a larger part for this one");
   CBWC_CHECK(size_ >= 0, "images: a size of ", size_, " pixels");
   if (size_ > 0) return;
   CBWC_CHECK(!info_.encoded && info_.height == info_.width, file.path(),

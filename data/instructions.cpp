@@ -10,23 +10,30 @@ namespace {
 
 using nlohmann::json;
 
+constexpr const char* kExpected =
+    "; expected a list [...] of records, or one record a line (JSON lines), each "
+    "{\"instruction\": ..., \"input\": ..., \"output\": ...}";
+
 std::string field(const json& record, const char* name, bool needed, const std::string& where) {
-  CBWC_CHECK(record.is_object(), where, ": not a record, expected {\"instruction\": ..., ",
-             "\"input\": ..., \"output\": ...}");
+  CBWC_CHECK(record.is_object(), where, ": not a record", kExpected);
   const auto found = record.find(name);
-  if (found == record.end() && !needed) return "";
+  if (!needed && (found == record.end() || found->is_null())) return "";
   CBWC_CHECK(found != record.end() && found->is_string(), where, ": no text '", name,
-             "' in this record");
-  return *found;
+             "' in this record", found == record.end() ? kExpected : "");
+  const std::string text = *found;
+  return text.find_first_not_of(" \t\r\n") == std::string::npos ? "" : text;
 }
 
 json parse_json(const std::string& text, const std::string& path, int64_t first_line) {
   try {
     return json::parse(text);
   } catch (const json::parse_error& error) {
-    const auto end = text.begin() + static_cast<long>(std::min(error.byte, text.size()));
-    detail::fail(path, ":", first_line + std::count(text.begin(), end, '\n'),
-                 ": not JSON: ", error.what());
+    // error.byte counts from 1, and lies behind the text where that ends too early.
+    const size_t at = std::min(std::max<size_t>(error.byte, 1), text.size() + 1) - 1;
+    const std::string before = text.substr(0, at);
+    const size_t line_start = before.rfind('\n') + 1;  // npos + 1 is 0
+    detail::fail(path, ":", first_line + std::count(before.begin(), before.end(), '\n'),
+                 ": not JSON at byte ", at - line_start + 1, kExpected);
   }
 }
 
@@ -65,6 +72,7 @@ std::string instruction_prompt(const std::string& instruction, const std::string
 DatasetSummary build_instructions(const SequenceBuildOptions& options) {
   SequenceBuilder builder("instructions", SequenceKind::instructions, options);
   builder.description = "instructions of";
+  builder.keys = "prompts";
   int64_t empty = 0;
   for (const SequenceInput& input : builder.inputs(0))
     for (const std::string& path : input.files) {

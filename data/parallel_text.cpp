@@ -7,6 +7,7 @@ DatasetSummary build_parallel_text(bool two_tokenizers, const SequenceBuildOptio
   SequenceBuilder builder("parallel_text", SequenceKind::pairs, options);
   builder.two_tokenizers = two_tokenizers;
   builder.description = "line-aligned text of";
+  builder.keys = "sources";
   int64_t empty = 0;
   for (const SequenceInput& input : builder.inputs(2)) {
     const std::string &from = input.files[0], &to = input.files[1];

@@ -61,7 +61,8 @@ std::shared_ptr<Tokenizer::Impl> make_sentencepiece(std::string model, const std
   impl->model = std::move(model);
   const auto status = impl->processor.LoadFromSerializedProto(impl->model);
   CBWC_CHECK(!impl->model.empty() && status.ok(), name,
-             ": not a SentencePiece model: ", status.ok() ? "it is empty" : status.ToString());
+             impl->model.empty() ? ": an empty file" : ": not a SentencePiece model",
+             "; expected a .model file as spm_train writes it");
   for (int id = 0; id < impl->processor.GetPieceSize(); ++id)
     impl->pieces.push_back(impl->processor.IdToPiece(id));
   SpecialTokens& s = impl->specials;

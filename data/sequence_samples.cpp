@@ -51,7 +51,10 @@ TextSamples::TextSamples(const SequenceFile& file, SequenceKind kind, const std:
              ", expected ", to_string(kind));
   CBWC_CHECK(context >= kShortestContext, "model.context is ", context, ", expected at least ",
              kShortestContext, " for ", file.path());
-  CBWC_CHECK(split_->size() > 0, file.path(), ": the split ", split, " has no sample");
+  CBWC_CHECK(
+      split_->size() > 0, file.path(), ": the split ", split,
+      " has no sample; choose another split, or build the file with more samples or a larger "
+      "part for this one");
 }
 
 void TextSamples::count_truncated() {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -34,6 +35,22 @@ class TemporaryFolder {
   std::string path_;
 };
 
+// spm_train names a source line and an assertion before its reason, or gives no reason.
+[[noreturn]] void fail_training(const TokenizerOptions& options, size_t texts,
+                                const ProcessResult& result) {
+  const std::string why = first_line(result.err);
+  const std::string too_small = fmt::format("required_chars. {} vs ", options.vocab_size);
+  if (const size_t at = why.find(too_small); at != std::string::npos)
+    detail::fail("sentencepiece: --vocab-size ", options.vocab_size, " is below the ",
+                 std::strtoll(why.c_str() + at + too_small.size(), nullptr, 10),
+                 " that the characters of the text need");
+  CBWC_CHECK(why.find("!sentences_.empty()") == std::string::npos,
+             "sentencepiece: the training texts are blank; there is nothing to make a model from");
+  const size_t reason = why.rfind("] ");
+  detail::fail("sentencepiece: spm_train failed on ", texts,
+               " texts: ", reason == std::string::npos ? why : why.substr(reason + 2));
+}
+
 // A fixed number of threads: the sums of its expectation step depend on it. The model keeps its
 // options, so the paths in them are relative to the folder.
 Tokenizer train_sentencepiece(const TokenizerOptions& options,
@@ -56,8 +73,7 @@ Tokenizer train_sentencepiece(const TokenizerOptions& options,
                    "--unk_id=1", "--bos_id=2", "--eos_id=3", "--max_sentence_length=1000000",
                    "--num_threads=4", "--random_seed=1", "--minloglevel=1"},
                   "sentencepiece", folder.path());
-  CBWC_CHECK(result.exit_code == 0, "sentencepiece: spm_train failed on ", texts.size(),
-             " texts: ", first_line(result.err));
+  if (result.exit_code != 0) fail_training(options, texts.size(), result);
   return Tokenizer::sentencepiece(folder.path() + "/tokenizer.model");
 }
 

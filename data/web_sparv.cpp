@@ -26,6 +26,7 @@ DatasetSummary build_web_sparv(bool two_tokenizers, const SequenceBuildOptions& 
   builder.two_tokenizers = two_tokenizers;
   std::unordered_map<std::string, const Verse*> by_key;
   for (const Verse& verse : spanish) by_key.emplace(verse.key(), &verse);
+  builder.keys = "chapters";
   int64_t empty = 0;
   for (const Verse& verse : english) {
     const auto other = by_key.find(verse.key());

@@ -1,7 +1,9 @@
 // cbwc data NAME --out FILE.h5: builds a data file from what is on the machine.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <map>
 
@@ -23,6 +25,7 @@ struct Options {
   TokenizerOptions tokenizer;
   SplitOptions split;
   bool list = false, replace_invalid = false, cased = false, two_tokenizers = false;
+  bool recursive = false;
   int64_t max_documents = 0;
 };
 
@@ -56,9 +59,77 @@ int list_all(const CommandContext& context) {
   return 0;
 }
 
-void refuse_input(const Options& options) {
-  CBWC_CHECK(options.input.empty() && options.val_input.empty() && options.test_input.empty(),
-             "data ", options.name, ": --input is for data sets made from your own files");
+using Names = std::vector<std::string>;
+
+bool is_in(const Names& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// What reads an option: every other data set refuses it.
+struct Reader {
+  Names options, sets;
+};
+
+std::vector<Reader> readers() {
+  const Names own = {"labelled_text", "parallel_text", "instructions"};
+  const Names wordnet = {"wordnet_lm", "wordnet_classes", "wordnet_instructions"};
+  const auto with = [](Names names, const Names& more) {
+    names.insert(names.end(), more.begin(), more.end());
+    return names;
+  };
+  const Names sequences = with(with(own, wordnet), {"web_sparv"});
+  const Names texts = with(sequences, {"text"});
+  return {{{"--input", "--replace-invalid"}, with({"text"}, own)},
+          {{"--val-input", "--test-input"}, own},
+          {{"--documents"}, {"text"}},
+          {{"--label", "--text", "--second", "--header"}, {"labelled_text"}},
+          {{"--two-tokenizers"}, {"web_sparv", "parallel_text"}},
+          {{"--folder"}, with(wordnet, {"fashion_mnist", "image_folder", "openclipart"})},
+          {{"--bad-images"}, {"image_folder", "openclipart"}},
+          {{"--recursive"}, {"image_folder"}},
+          {{"--max-documents"}, sequences},
+          {{"--tokenizer", "--vocab", "--merges", "--write-vocab", "--cased", "--model",
+            "--model-type", "--vocab-size"},
+           texts},
+          {{"--val", "--test"}, with(texts, {"image_folder", "openclipart"})}};
+}
+
+// The same of tokenizers. A finished model or vocabulary has its own type and size.
+std::vector<Reader> tokenizer_readers(const Options& options) {
+  const bool made = options.vocab.empty() && options.tokenizer.model.empty();
+  return {{{"--vocab"}, {"bpe", "wordpiece"}},
+          {{"--merges"}, {"bpe"}},
+          {{"--write-vocab", "--cased"}, {"wordpiece"}},
+          {{"--model"}, {"sentencepiece"}},
+          {{"--model-type"}, made ? Names{"sentencepiece"} : Names{}},
+          {{"--vocab-size"}, made ? Names{"wordpiece", "sentencepiece"} : Names{}}};
+}
+
+void refuse_unread(const CLI::App& command, const Options& options) {
+  for (const Reader& reader : readers())
+    for (const std::string& option : reader.options)
+      CBWC_CHECK(command.count(option) == 0 || is_in(reader.sets, options.name), "data ",
+                 options.name, ": ", option, " is for ",
+                 fmt::format("{}", fmt::join(reader.sets, ", ")));
+  const std::string& kind = options.tokenizer.kind;
+  for (const Reader& reader : tokenizer_readers(options))
+    for (const std::string& option : reader.options) {
+      if (command.count(option) == 0 || is_in(reader.sets, kind)) continue;
+      CBWC_CHECK(!reader.sets.empty(), "data ", options.name, ": ", option,
+                 " is for a tokenizer that is made, not for --model or --vocab");
+      detail::fail("data ", options.name, ": ", option, " is for --tokenizer ",
+                   fmt::format("{}", fmt::join(reader.sets, " or ")), ", not ", kind);
+    }
+}
+
+void check_writable(const std::string& option, const std::string& file) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::path(file).parent_path();
+  std::error_code ignored;
+  CBWC_CHECK(folder.empty() || fs::is_directory(folder, ignored), option, " ", file,
+             ": the folder ", folder.string(), " does not exist");
+  CBWC_CHECK(!fs::is_directory(file, ignored), option, " ", file,
+             ": is a folder; expected the name of a file");
 }
 
 std::string wordnet_folder(const Options& options) {
@@ -66,7 +137,6 @@ std::string wordnet_folder(const Options& options) {
 }
 
 DatasetSummary build_wordnet(const Options& options) {
-  refuse_input(options);
   return build_wordnet_lm({.out = options.out,
                            .folder = wordnet_folder(options),
                            .tokenizer = tokenizer_of(options),
@@ -93,19 +163,14 @@ std::map<std::string, Builder> builders() {
       {"text", build_own_text},
       {"wordnet_classes",
        [](const Options& o) {
-         refuse_input(o);
          return build_wordnet_classes(wordnet_folder(o), sequence_options(o));
        }},
       {"wordnet_instructions",
        [](const Options& o) {
-         refuse_input(o);
          return build_wordnet_instructions(wordnet_folder(o), sequence_options(o));
        }},
       {"web_sparv",
-       [](const Options& o) {
-         refuse_input(o);
-         return build_web_sparv(o.two_tokenizers, sequence_options(o));
-       }},
+       [](const Options& o) { return build_web_sparv(o.two_tokenizers, sequence_options(o)); }},
       {"labelled_text",
        [](const Options& o) { return build_labelled_text(o.layout, sequence_options(o)); }},
       {"parallel_text",
@@ -113,21 +178,19 @@ std::map<std::string, Builder> builders() {
       {"instructions", [](const Options& o) { return build_instructions(sequence_options(o)); }}};
 }
 
-DatasetSummary build(const Options& options) {
-  const std::map<std::string, Builder> known_builders = builders();
-  const auto found = known_builders.find(options.name);
-  if (found != known_builders.end()) return found->second(options);
-  std::string known;
-  for (const DatasetInfo& info : list_datasets()) known += (known.empty() ? "" : ", ") + info.name;
-  detail::fail("data: unknown data set '", options.name, "'; known: ", known);
+void check_name(const std::string& name) {
+  Names known;
+  for (const DatasetInfo& info : list_datasets()) known.push_back(info.name);
+  CBWC_CHECK(is_in(known, name), "data: unknown data set '", name,
+             "'; known: ", fmt::format("{}", fmt::join(known, ", ")));
 }
 
 int run_images(const Options& options, const CommandContext& context) {
-  CBWC_CHECK(options.input.empty(), "data ", options.name, ": --input is for `cbwc data text`");
   const ImageSummary made = build_image_dataset(options.name, {.out = options.out,
                                                                .folder = options.folder,
                                                                .split = options.split,
-                                                               .bad_images = options.bad_images});
+                                                               .bad_images = options.bad_images,
+                                                               .recursive = options.recursive});
   for (const std::string& warning : made.warnings) fmt::print(stderr, "warning: {}\n", warning);
   fmt::print("{}: {} images, {} classes, checksum {}\n", made.out, made.kind, made.classes,
              made.checksum);
@@ -153,7 +216,6 @@ int run_images(const Options& options, const CommandContext& context) {
 // One token a line, as BERT's vocab.txt, for other data sets (--vocab).
 void write_vocab(const Options& options) {
   const Tokenizer tokenizer = stored_tokenizer(options.out);
-  CBWC_CHECK(tokenizer.kind() == "wordpiece", "data: --write-vocab is for --tokenizer wordpiece");
   std::string text;
   for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) text += tokenizer.piece(id) + '\n';
   AtomicFile file(options.write_vocab, text.size());
@@ -164,12 +226,16 @@ void write_vocab(const Options& options) {
   file.commit();
 }
 
-int run_data(const Options& options, const CommandContext& context) {
+int run_data(const Options& options, const CLI::App& command, const CommandContext& context) {
   if (options.list) return list_all(context);
   CBWC_CHECK(!options.name.empty(), "data: expected NAME (see cbwc data --list)");
+  check_name(options.name);
+  refuse_unread(command, options);
   CBWC_CHECK(!options.out.empty(), "data: expected --out FILE.h5");
+  check_writable("--out", options.out);
+  if (!options.write_vocab.empty()) check_writable("--write-vocab", options.write_vocab);
   if (is_image_dataset(options.name)) return run_images(options, context);
-  const DatasetSummary made = build(options);
+  const DatasetSummary made = builders().at(options.name)(options);
   if (!options.write_vocab.empty()) write_vocab(options);
   for (const std::string& warning : made.warnings) fmt::print(stderr, "warning: {}\n", warning);
   fmt::print("{}: {}, vocabulary {}, checksum {}\n", made.out, made.tokenizer, made.vocab_size,
@@ -268,6 +334,8 @@ void add_data_command(CLI::App& app, CommandContext& context) {
                    "images that cannot be decoded: error, skip (left out and counted) or keep "
                    "(not looked at while building); default error")
       ->check(CLI::IsMember({"error", "skip", "keep"}));
+  command->add_flag("--recursive", o->recursive,
+                    "image_folder: images in sub-folders of a class folder belong to it");
   command
       ->add_option("--max-documents", o->max_documents,
                    "the first documents or samples only (default 0: all)")
@@ -278,7 +346,8 @@ void add_data_command(CLI::App& app, CommandContext& context) {
   command->add_option("--test", o->split.test, "part of the documents (default 0.05)")
       ->check(CLI::Range(0.0, 1.0));
   command->add_option("--split-seed", o->split.seed, "which documents go where (default 1)");
-  command->callback([o, &context] { context.exit_code = run_data(*o, context); });
+  command->callback(
+      [o, command, &context] { context.exit_code = run_data(*o, *command, context); });
 }
 
 }  // namespace cbwc

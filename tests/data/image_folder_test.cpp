@@ -50,7 +50,9 @@ TEST_CASE("An image folder with train and val, as ImageNet's") {
   // A tree of links is how subsets are often made.
   std::filesystem::create_directory_symlink(folder.file("root/train/n02"),
                                             folder.file("root/val/n01"));
-  const ImageSummary made = build_image_folder(options(folder));
+  ImageDatasetOptions deep = options(folder);
+  deep.recursive = true;
+  const ImageSummary made = build_image_folder(deep);
   CHECK(made.images == std::array<int64_t, 3>{3, 3, 0});
   CHECK(made.classes == 2);
   CHECK(made.warnings ==
@@ -129,6 +131,9 @@ TEST_CASE("Folders that are no data set are refused") {
   CHECK(refusal().find("has no folders") != std::string::npos);
   std::filesystem::create_directories(folder.file("root/a"));
   CHECK(refusal().find("no JPEG or PNG files") != std::string::npos);
+  put(folder.file("root/b/1.png"), png_of(1));
+  CHECK(refusal().find("no JPEG or PNG files in the class folder " + folder.file("root/a")) !=
+        std::string::npos);
   put(folder.file("root/val/a/1.png"), png_of(1));
   CHECK(refusal().find("no train folder") != std::string::npos);
   put(folder.file("root/train/b/1.png"), png_of(1));
@@ -141,4 +146,47 @@ TEST_CASE("Folders that are no data set are refused") {
           build_openclipart(options(folder));
         }).find("apt-get install openclipart-png") != std::string::npos);
   CHECK_THROWS_AS(build_image_dataset("cifar", options(folder)), Error);
+}
+
+TEST_CASE("A tree that is one level too deep is refused: Kaggle's ImageNet-100") {
+  const TemporaryFolder folder;
+  for (const char* part : {"train.X1/n01", "train.X2/n02", "val.X/n01"})
+    put(folder.file(std::string("root/") + part + "/1.png"), png_of(1));
+  const auto refusal = [&] {
+    return message_of<Error>([&] { build_image_folder(options(folder)); });
+  };
+  std::string message = refusal();
+  CHECK(message.find("the class folder " + folder.file("root/train.X1") + " has images in sub-") !=
+        std::string::npos);
+  CHECK(message.find("expected train/CLASS/*.jpg") != std::string::npos);
+  CHECK(message.find("into " + folder.file("root/train/")) != std::string::npos);
+  CHECK(message.find('\n') == std::string::npos);
+  for (const char* part : {"train.X1", "train.X2", "val.X"})
+    std::filesystem::remove_all(folder.file(std::string("root/") + part));
+  put(folder.file("root/a/1.png"), png_of(1));
+  put(folder.file("root/a/.thumbnails/1.png"), png_of(2));  // hidden: nobody means it
+  CHECK(build_image_folder(options(folder)).images[0] == 1);
+  put(folder.file("root/a/more/1.png"), png_of(3));  // left out silently it would be missed
+  CHECK(refusal().find("--recursive takes all images below a class folder") != std::string::npos);
+  ImageDatasetOptions deep = options(folder);
+  deep.recursive = true;
+  deep.split = {.val = 0, .test = 0};
+  CHECK(build_image_folder(deep).images[0] == 2);
+}
+
+TEST_CASE(
+    "An empty split of images is a warning, and an error with file and split when it is read") {
+  const TemporaryFolder folder;
+  for (int i = 0; i < 12; ++i) put(folder.file(fmt::format("root/a/{}.png", i)), png_of(i % 3));
+  ImageDatasetOptions all = options(folder);
+  all.split = {.val = 1e-9, .test = 0};
+  const ImageSummary made = build_image_folder(all);
+  REQUIRE(made.warnings.size() == 1);
+  CHECK(made.warnings[0].find("no image fell into val: the 12 images have only 3 different") == 0);
+  all.split = {.val = 0, .test = 0};
+  CHECK(build_image_folder(all).warnings.empty());
+  const ImageFile file = ImageFile::open(all.out);
+  CHECK(message_of<Error>([&] {
+          ImageSamples(file, "val", {.size = 7});
+        }).find(all.out + ": the split val has no image; ") == 0);
 }

@@ -105,16 +105,18 @@ TEST_CASE("Columns by number and by name; a second text") {
   auto options = into(folder, tsv);
   build_labelled_text({.label = "3", .texts = {"2"}, .second = "1"}, options);
   CHECK(samples(options.out) == Fields{"two > one | good", "four > three | bad"});
-  write_bytes(tsv, "id\tbody\tclass\n7\ttext\tgood\n");
+  write_bytes(tsv, "id\tbody\tclass\n7\ttext\tgood\n8\tother\tbad\n");
   build_labelled_text({.label = "class", .texts = {"body"}, .header = true}, options);
-  CHECK(samples(options.out) == Fields{"text | good"});
+  CHECK(samples(options.out) == Fields{"text | good", "other | bad"});
   options.input = {json};
   write_bytes(json, "{\"label\": 1, \"text\": \"b\"}\n{\"text\": \"a\", \"label\": 0}\n");
   build_labelled_text({}, options);
   CHECK(samples(options.out) == Fields{"b | 1", "a | 0"});
-  write_bytes(json, "{\"y\": \"u\", \"a\": \"1\", \"b\": \"2\", \"c\": \"3\"}\n");
+  write_bytes(json,
+              "{\"y\": \"u\", \"a\": \"1\", \"b\": \"2\", \"c\": \"3\"}\n"
+              "{\"y\": \"v\", \"a\": \"4\", \"b\": \"5\", \"c\": \"6\"}\n");
   build_labelled_text({.label = "y", .texts = {"b", "a"}, .second = "c"}, options);
-  CHECK(samples(options.out) == Fields{"2 1 > 3 | u"});
+  CHECK(samples(options.out) == Fields{"2 1 > 3 | u", "5 4 > 6 | v"});
 }
 
 TEST_CASE("Bad labelled texts are errors of one line") {
@@ -139,4 +141,71 @@ TEST_CASE("Bad labelled texts are errors of one line") {
   CHECK(message_of<Error>([&] { build_labelled_text({}, options); }).find("its form is unknown") !=
         std::string::npos);
   CHECK(!std::filesystem::exists(options.out));
+}
+
+TEST_CASE("A header that was not announced is refused, a first row that is none is not") {
+  TemporaryFolder folder;
+  const std::string path = folder.file("t.csv");
+  const auto message = [&](const std::string& bytes, const LabelledTextOptions& layout = {}) {
+    write_bytes(path, bytes);
+    return message_of<Error>([&] { build_labelled_text(layout, into(folder, path)); });
+  };
+  const std::string rows = "1,a,b\n2,c,d\n1,e,f\n";
+  CHECK(message("Class Index,Title,Description\n" + rows) ==
+        path +
+            ": line 1 looks like a header: its label 'Class Index' occurs nowhere else; pass "
+            "--header");
+  CHECK(message("rating,title,text\n" + rows).find("its label 'rating'") != std::string::npos);
+  CHECK(message(" Label ,title\npos,a\nneg,b\n").find("its label 'Label'") != std::string::npos);
+  CHECK(message("title,category\na,pos\nb,neg\n", {.label = "2"}).find("--header") !=
+        std::string::npos);
+  CHECK(message("Class Index,Title,Description\n" + rows, {.header = true}).empty());
+  CHECK(samples(folder.file("out.h5")) == Fields{"a b | 1", "c d | 2", "e f | 1"});
+  CHECK(message(rows).empty());
+  CHECK(message("other,a\n1,b\n").empty());                             // too few to tell
+  CHECK(message("pos,a\nneg,b\nneg,c\n").empty());                      // a class of one row
+  CHECK(message("other,a\n1,b\n2,c\nother,d\n").empty());               // it occurs again
+  CHECK(message("class,we met in class every day\nhome,x\n").empty());  // a text, no name
+  CHECK(message("other,we met in class every day\n1,x\n2,y\n").empty());
+  CHECK(message(rows, {.label = "class"}).find("--header") != std::string::npos);
+}
+
+TEST_CASE("Labels are trimmed; those that cannot be classes are refused or warned of") {
+  TemporaryFolder folder;
+  const std::string path = folder.file("t.csv"), val = folder.file("v.csv");
+  auto options = into(folder, path);
+  const auto message = [&](const std::string& bytes, const LabelledTextOptions& layout = {}) {
+    write_bytes(path, bytes);
+    return message_of<Error>([&] { build_labelled_text(layout, options); });
+  };
+  const std::string six = "pos,a\n\" pos\",b\npos ,c\nneg,d\nneg,e\nneg,f\n";
+  write_bytes(path, six);
+  CHECK(build_labelled_text({}, options).warnings.empty());
+  CHECK(SequenceFile::open(options.out).classes() == Fields{"neg", "pos"});
+  CHECK(message("pos,a\n \t,b\n").find(path + ":2: an empty label") == 0);
+  CHECK(message("pos,a\npos,b\n").find(path + ": every row has the label 'pos'") !=
+        std::string::npos);
+  CHECK(message(six, {.texts = {"1"}}).find("also one of the text") != std::string::npos);
+  CHECK(message(six, {.texts = {"2"}, .second = "1"}).find("also one of the text") !=
+        std::string::npos);
+  const std::string json = folder.file("t.jsonl");
+  write_bytes(json, "{\"label\": 1, \"text\": \"a\"}\n");
+  CHECK(message_of<Error>([&] {
+          build_labelled_text({.texts = {"label"}}, into(folder, json));
+        }).find("also one of the text") != std::string::npos);
+  CHECK(message_of<Error>([&] {
+          build_labelled_text({.header = true}, into(folder, json));
+        }).find("--header is for .csv and .tsv") != std::string::npos);
+
+  write_bytes(path, "a a,pos\nb b,neg\nc c,pos\nd d,neg\n");  // the wrong column
+  const auto many = build_labelled_text({}, options).warnings;
+  REQUIRE(many.size() == 1);
+  CHECK(many[0].find("4 different labels in 4 rows") == 0);
+
+  write_bytes(path, six);
+  write_bytes(val, "odd,g\nodd,h\nneg,i\n");
+  options.val_input = {val};
+  const auto unseen = build_labelled_text({}, options).warnings;
+  REQUIRE(unseen.size() == 1);
+  CHECK(unseen[0] == "1 of 3 classes have no training sample: 'odd' (2 in val, 0 in test)");
 }

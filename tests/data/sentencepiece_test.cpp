@@ -72,9 +72,11 @@ TEST_CASE("What is not a SentencePiece model is an error naming the file") {
   testing::TemporaryFolder folder;
   for (const char* bytes : {"", "text\n", "\x0A\x05hello"}) {
     write_bytes(folder.file("m"), bytes);
-    CHECK(message_of<Error>([&] {
-            Tokenizer::sentencepiece(folder.file("m"));
-          }).find(folder.file("m")) == 0);
+    const std::string message =
+        message_of<Error>([&] { Tokenizer::sentencepiece(folder.file("m")); });
+    CHECK(message.find(folder.file("m") + (*bytes ? ": not a Sent" : ": an empty file")) == 0);
+    CHECK(message.find("expected a .model file") != std::string::npos);
+    CHECK(message.find(".cc(") == std::string::npos);
   }
   CHECK_THROWS_AS(Tokenizer::from_json(R"({"kind":"sentencepiece","model":"0g"})"), Error);
   CHECK_THROWS_AS(Tokenizer::from_json(R"({"kind":"sentencepiece","model":"0"})"), Error);
@@ -102,4 +104,17 @@ TEST_CASE("Programs run without a shell; a missing one is named with its package
   CHECK(run_process({"sh", "-c", "kill -9 $$"}, "dash").exit_code == 128 + 9);
   CHECK(message_of<Error>([] { run_process({"no-such-program"}, "some-package"); }) ==
         "no-such-program is not installed. Install it with: apt-get install some-package");
+}
+
+TEST_CASE("spm_train's complaints name what was wrong, not its source") {
+  if (!have_trainer()) return;
+  TokenizerOptions options;
+  options.kind = "sentencepiece";
+  options.vocab_size = 8;
+  const std::string small = message_of<Error>([&] { make_tokenizer(options, sentences()); });
+  CHECK(small.find("sentencepiece: --vocab-size 8 is below the ") == 0);
+  CHECK(small.find(" that the characters of the text need") != std::string::npos);
+  const std::string blank = message_of<Error>([&] { make_tokenizer(options, {"", ""}); });
+  CHECK(blank.find("the training texts are blank") != std::string::npos);
+  CHECK((small + blank).find(".cc(") == std::string::npos);
 }

@@ -140,6 +140,14 @@ TEST_CASE("Instructions: a JSON array or JSON lines, with Alpaca's prompts") {
   CHECK(message("{\"instruction\": \"A\", \"output\": 3}\n").find(path + ":1: no text 'output'") ==
         0);
   CHECK(message("{\"instruction\": \"\", \"output\": \"B\"}\n").find(path + ":1: an empty") == 0);
+  CHECK(message("{\"instruction\": \" \\t\", \"output\": \"B\"}\n").find(path + ":1: an empty") ==
+        0);
+  const std::string nested = message("{\"data\": [{\"instruction\": \"A\", \"output\": \"B\"}]}\n");
+  CHECK(nested.find(path + ":1: no text 'instruction' in this record; expected a list") == 0);
+  CHECK(message("{\n \"data\": []}\n").find(path + ":1: not JSON at byte 2; expected a list") == 0);
+  CHECK(message("[{},\n  x]").find(path + ":2: not JSON at byte 3; expected a list") == 0);
+  CHECK(message("{\"a\": tru}").find(path + ":1: not JSON at byte 10;") == 0);
+  CHECK(message("[{\"instruction\"\n:").find("[json.exception") == std::string::npos);
   CHECK(message("{}\n{\n").find(path + ":") == 0);
   CHECK(
       message("[{\"instruction\": \"A\", \"output\": \"B\"},\n{]\n").find(path + ":2: not JSON") ==
@@ -147,6 +155,58 @@ TEST_CASE("Instructions: a JSON array or JSON lines, with Alpaca's prompts") {
   CHECK(message("[3]").find(path + ": record 1: not a record") == 0);
   CHECK(message("").find("no sample") != std::string::npos);
   CHECK(message("{\"instruction\": \"A\xFF\"}").find("not UTF-8") != std::string::npos);
+}
+
+TEST_CASE("Instructions: an input of null or blanks is none; a blank output is none") {
+  TemporaryFolder folder;
+  const std::string path = folder.file("a.jsonl");
+  write_bytes(path,
+              "{\"instruction\": \"A\", \"input\": null, \"output\": \"B\"}\n"
+              "{\"instruction\": \"A\", \"input\": \" \", \"output\": \"C\"}\n"
+              "{\"instruction\": \"A\", \"output\": \" \\n\"}\n");
+  const auto options = into(folder, {path});
+  CHECK(build_instructions(options).facts[0].second == 1);
+  CHECK(samples(options.out) == std::vector<std::string>{instruction_prompt("A", "") + " > B",
+                                                         instruction_prompt("A", "") + " > C"});
+  write_bytes(path, "{\"instruction\": \"A\", \"input\": 3, \"output\": \"B\"}\n");
+  CHECK(message_of<Error>([&] { build_instructions(options); }).find("no text 'input'") !=
+        std::string::npos);
+}
+
+TEST_CASE("Warnings: why a split is empty, and a vocabulary smaller than asked for") {
+  TemporaryFolder folder;
+  std::string source, target;
+  for (int i = 0; i < 120; ++i) {
+    source += fmt::format("line {}\n", i % 3);
+    target += fmt::format("l\xC3\xADnea {}\n", i);
+  }
+  write_bytes(folder.file("a"), source);
+  write_bytes(folder.file("b"), target);
+  auto options = into(folder, {folder.file("a"), folder.file("b")});
+  options.split = {1e-9, 0, 1};
+  const auto same = build_parallel_text(false, options).warnings;
+  REQUIRE(same.size() == 1);
+  CHECK(same[0] ==
+        "no sample fell into val: the 120 samples have only 3 different sources, and equal ones "
+        "share a split; use more of them, or a larger --val");
+  write_bytes(folder.file("t"), "one\ntwo\n");
+  BuildTextOptions text{.out = options.out, .text = {}, .tokenizer = {}, .split = options.split};
+  const auto few = build_text({folder.file("t")}, text).warnings;
+  REQUIRE(few.size() == 1);
+  CHECK(few[0] ==
+        "no document fell into val: 2 documents are few; use more of them, or a larger --val");
+  options.split = text.split = {0, 0, 1};
+  options.tokenizer.kind = text.tokenizer.kind = "wordpiece";
+  const auto both = build_parallel_text(true, options).warnings;
+  REQUIRE(both.size() == 2);
+  CHECK(both[0].find("the source's vocabulary has ") == 0);
+  CHECK(both[1].find("the target's vocabulary has ") == 0);
+  const auto one = build_text({folder.file("t")}, text).warnings;
+  REQUIRE(one.size() == 1);
+  CHECK(one[0].find("fewer than the 8000 of --vocab-size") != std::string::npos);
+  CHECK(message_of<Error>([&] {
+          build_parallel_text(false, into(folder, {folder.file("a")}));
+        }).find("1 file was given") != std::string::npos);
 }
 
 TEST_CASE("WordNet's instructions ask what its synsets can answer") {

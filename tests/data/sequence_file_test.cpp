@@ -155,3 +155,23 @@ TEST_CASE("Glosses become classes; equal glosses share a split") {
           build_wordnet_classes("/nonexistent", options);
         }).find("apt-get install wordnet-base") != std::string::npos);
 }
+
+TEST_CASE("A folder or a text file where a data file should be is one plain line") {
+  TemporaryFolder folder;
+  write_bytes(folder.file("notes.txt"), "some text\n");
+  const auto message = [](const std::string& path) {
+    return message_of<Error>([&] { data_file_format(path); });
+  };
+  CHECK(message(folder.path()) ==
+        folder.path() + ": is a folder; expected a file that `cbwc data` made");
+  CHECK(message(folder.file("notes.txt")) ==
+        folder.file("notes.txt") + ": is no HDF5 file; expected a file that `cbwc data` made");
+  CHECK(message(folder.file("none.h5")) ==
+        folder.file("none.h5") + ": no such file; expected a file that `cbwc data` made");
+  write_bytes(folder.file("a"), "one\ntwo\n");
+  build_text({folder.file("a")},
+             {.out = folder.file("a.h5"), .text = {}, .tokenizer = {}, .split = {}});
+  write_bytes(folder.file("cut.h5"), read_bytes(folder.file("a.h5")).substr(0, 3000));
+  CHECK(message(folder.file("cut.h5")) ==
+        folder.file("cut.h5") + ": cannot open: damaged: the file is cut short");
+}

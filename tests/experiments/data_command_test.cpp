@@ -28,7 +28,7 @@ TEST_CASE("cbwc data labelled_text: a made vocabulary serves a second data set")
   CHECK(first.out.find("60 samples") != std::string::npos);
   CHECK(read_bytes(folder.file("vocab.txt")).find("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n") == 0);
   CHECK(read_bytes(folder.file("a.json")).find("\"classes\": 2") != std::string::npos);
-  write_bytes(folder.file("b.tsv"), "x\tsome other words\n");
+  write_bytes(folder.file("b.tsv"), "x\tsome other words\ny\tmore words\n");
   const auto second = run_cbwc(folder, "data labelled_text --input " + folder.file("b.tsv") +
                                            " --out " + folder.file("b.h5") + " --vocab " +
                                            folder.file("vocab.txt") + " " + common);
@@ -59,4 +59,40 @@ TEST_CASE("cbwc data: bad input is exit 2 and one line, and writes nothing") {
   fails("wordnet_classes --input " + folder.file("a"), "--input is for");
   fails("wordnet_instructions --folder " + folder.path(), "apt-get install wordnet-base");
   fails("wordnet_klasses", "unknown data set");
+  write_bytes(folder.file("header.csv"), "Class Index,Title\n1,a\n2,b\n1,c\n");
+  fails("labelled_text --input " + folder.file("header.csv"), "pass --header");
+  fails("image_folder --folder " + folder.file("none"), "is not a folder");
+}
+
+TEST_CASE("cbwc data: an option that the data set does not read is refused") {
+  TemporaryFolder folder;
+  write_bytes(folder.file("a"), "one\ntwo\n");
+  const auto fails = [&](const std::string& arguments, const std::string& message) {
+    const auto result = run_cbwc(folder, "data " + arguments + " --out " + folder.file("out.h5"));
+    INFO(arguments << ": " << result.err);
+    CHECK(result.exit_code == 2);
+    CHECK(result.err.find(message) != std::string::npos);
+    CHECK(!std::filesystem::exists(folder.file("out.h5")));
+  };
+  const std::string text = "text --input " + folder.file("a");
+  fails("fashion_mnist --tokenizer wordpiece", "data fashion_mnist: --tokenizer is for ");
+  fails("fashion_mnist --max-documents 5", "--max-documents is for ");
+  fails("fashion_mnist --val 0.2", "--val is for ");
+  fails("openclipart --recursive", "--recursive is for image_folder");
+  fails("wordnet_lm --header", "--header is for labelled_text");
+  fails(text + " --val-input " + folder.file("a"), "--val-input is for labelled_text");
+  fails(text + " --folder /", "--folder is for wordnet_lm");
+  fails(text + " --model m", "--model is for --tokenizer sentencepiece, not bytes");
+  fails(text + " --vocab-size 9", "--vocab-size is for --tokenizer wordpiece or sentencepiece");
+  fails(text + " --tokenizer wordpiece --merges m", "--merges is for --tokenizer bpe");
+  fails(text + " --tokenizer sentencepiece --model m --vocab-size 9",
+        "--vocab-size is for a tokenizer that is made");
+  const auto nowhere = run_cbwc(folder, "data " + text + " --out " + folder.file("no/such/out.h5"));
+  CHECK(nowhere.exit_code == 2);
+  CHECK(nowhere.err.find("the folder " + folder.file("no/such") + " does not exist") !=
+        std::string::npos);
+  CHECK(run_cbwc(folder, "data " + text + " --out " + folder.path()).exit_code == 2);
+  CHECK(run_cbwc(folder, "data " + text + " --val 0 --test 0 --documents file --out " +
+                             folder.file("out.h5"))
+            .exit_code == 0);
 }
