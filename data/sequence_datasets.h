@@ -28,7 +28,10 @@ struct LabelledTextOptions {
   bool header = false;                  // of .csv and .tsv: the first line names the columns
 };
 // .csv (RFC 4180; AG News's "class","title","description" with the defaults), .tsv, .jsonl. The
-// classes are the labels found, in order (of numbers, if all are). Equal texts share a split.
+// classes are the labels found, without blanks around them, in order (of numbers, if all are).
+// Equal texts share a split. Error: one class only, a text column that is the label's, and a first
+// line that looks like a header (Note [Header without --header]). Warnings: classes that no
+// training sample has, more classes than half of the rows.
 DatasetSummary build_labelled_text(const LabelledTextOptions& layout,
                                    const SequenceBuildOptions& options);
 

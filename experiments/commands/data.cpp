@@ -111,6 +111,12 @@ void refuse_unread(const CLI::App& command, const Options& options) {
       CBWC_CHECK(command.count(option) == 0 || is_in(reader.sets, options.name), "data ",
                  options.name, ": ", option, " is for ",
                  fmt::format("{}", fmt::join(reader.sets, ", ")));
+  const auto one_source = [&](const char* part, double value, const Names& files) {
+    CBWC_CHECK(command.count(part) == 0 || value == 0 || files.empty(), "data ", options.name, ": ",
+               part, " takes a part of --input, which ", part, "-input replaces; give one of them");
+  };
+  one_source("--val", options.split.val, options.val_input);
+  one_source("--test", options.split.test, options.test_input);
   const std::string& kind = options.tokenizer.kind;
   for (const Reader& reader : tokenizer_readers(options))
     for (const std::string& option : reader.options) {

@@ -81,6 +81,7 @@ TEST_CASE("cbwc data: an option that the data set does not read is refused") {
   fails("openclipart --recursive", "--recursive is for image_folder");
   fails("wordnet_lm --header", "--header is for labelled_text");
   fails(text + " --val-input " + folder.file("a"), "--val-input is for labelled_text");
+  fails("parallel_text --val 0.2 --input a b --val-input a b", "give one of them");
   fails(text + " --folder /", "--folder is for wordnet_lm");
   fails(text + " --model m", "--model is for --tokenizer sentencepiece, not bytes");
   fails(text + " --vocab-size 9", "--vocab-size is for --tokenizer wordpiece or sentencepiece");
