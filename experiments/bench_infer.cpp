@@ -174,6 +174,8 @@ InferBench bench_infer(const Config& config, const InferBenchOptions& options,
   if (!trained) make_room(source.config.model.context, shapes, decode);
   if (options.float64 && bench.plan.float64_gb <= bench.plan.free_gb)
     compare_fold_in_float64(source, options, bench);
+  else if (options.float64)
+    bench.note += "; too large to compare in float64 here";
   release_cached(Device::cpu);
   std::vector<Arm> arms = build_arms(source, options, bench);
   compare_fold(arms, source, bench);

@@ -191,8 +191,10 @@ InferPlan plan_infer(const Config& config, const InferBenchOptions& options, int
   const Numbers n = numbers_of(config, plan, options.affine);
   const auto bytes = static_cast<double>(dtype_size(parse_dtype(m.dtype)));
   plan.needed_gb = bytes * (n.all + n.own + std::max(n.all, n.pass)) / 1e9;
-  constexpr double kBesides = 1.1;  // what a pass over a few positions needs
-  plan.float64_gb = kBesides * 2 * static_cast<double>(dtype_size(DType::f64)) * n.all / 1e9;
+  // Two models, what the fold writes anew before the old goes, and a pass over a few positions.
+  constexpr double kBesides = 1.1;
+  plan.float64_gb =
+      kBesides * static_cast<double>(dtype_size(DType::f64)) * (2 * n.all + n.own) / 1e9;
   plan.free_gb = options.memory_gb > 0 ? options.memory_gb : free_bytes() / 1e9;
   if (plan.needed_gb > plan.free_gb)
     plan.skipped =
