@@ -147,10 +147,11 @@ std::string tics(const std::vector<Line>& lines, const Panel& p) {
 std::string legend(const std::vector<Line>& lines, std::map<std::string, std::string>& colours) {
   constexpr size_t kColumns = 3;
   const size_t rows = (lines.size() + kColumns) / kColumns;  // one more for the paper's range
+  const double step = std::min(0.23, 0.92 / static_cast<double>(rows));
   std::string labels, data, commands;
   for (size_t i = 0; i <= lines.size(); ++i) {
     const double x = 0.06 + 0.31 * static_cast<double>(i / rows),
-                 y = 0.85 - 0.23 * static_cast<double>(i % rows);
+                 y = 0.87 - step * static_cast<double>(i % rows);
     const bool paper = i == lines.size();
     labels += fmt::format(
         "set label {} {} at {},{} left noenhanced\n", i + 1,
@@ -195,7 +196,7 @@ std::string infer_plot_svg(const std::vector<nlohmann::json>& results) {
       "set object 1 rectangle from graph 0, first {} to graph 1, first {} fc rgb '{}' "
       "fs solid noborder behind\n"
       "set arrow 1 from graph 0, first 0 to graph 1, first 0 nohead lw 2 lc rgb '#333333' back\n",
-      std::max<size_t>(760, 420 * panels.size()), y_range(lines), kPaperLow, kPaperHigh, kBand);
+      std::max<size_t>(1260, 420 * panels.size()), y_range(lines), kPaperLow, kPaperHigh, kBand);
   double width = 0, origin = 0;
   for (const Panel& p : panels) width += p.images ? 0.7 : 1;
   for (size_t i = 0; i < panels.size(); ++i) {
