@@ -15,6 +15,7 @@ class TextSamples : public Samples {
   int64_t length(int64_t sample) const override;  // of its row, specials included, cut
   Batch train_batch(const std::vector<Draw>& draws) const override;  // as eval_batch by default
   int64_t truncated() const { return truncated_; }
+  int64_t dropped() const { return split_->size() - size(); }
 
  protected:
   // Error when the file's samples are not of `kind` or the context is below 3.
@@ -88,7 +89,6 @@ class Instructions : public TextSamples {
   int64_t size() const override { return static_cast<int64_t>(kept_.size()); }
   int64_t length(int64_t sample) const override;
   Batch eval_batch(const std::vector<int64_t>& samples) const override;
-  int64_t dropped() const { return split_->size() - size(); }
 
  protected:
   int64_t full_length(int64_t stored) const override;

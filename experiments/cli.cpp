@@ -90,7 +90,8 @@ void add_set_option(CLI::App& command, std::vector<std::string>& sets) {
                   "section.key=value over the config's; the value as TOML (repeatable)")
       ->type_name("KEY=VALUE")
       ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->allow_extra_args(false);  // what follows is the command's CONFIG again
 }
 
 void add_config_options(CLI::App& command, std::string& config, std::vector<std::string>& sets) {

@@ -10,6 +10,7 @@
 #include "experiments/metrics.h"
 #include "experiments/model_graph.h"
 #include "experiments/model_setup.h"
+#include "experiments/overview.h"
 #include "experiments/run_directory.h"
 #include "experiments/statistics.h"
 #include "experiments/trainer.h"
@@ -63,6 +64,8 @@ std::vector<Group> group(const Config& config, const Comparison& comparison) {
 
 void open_comparison(const Config& config, const std::string& dir) {
   const std::string file = dir + "/config.toml";
+  CBWC_CHECK(!holds_overview(dir), dir,
+             ": holds an overview of comparisons, nothing was changed; give another --out");
   if (!std::filesystem::exists(file)) {
     CBWC_CHECK(!RunDirectory::holds_run(dir), dir, ": holds another run, nothing was changed");
     RunDirectory::create(dir, config);
@@ -78,7 +81,7 @@ void open_comparison(const Config& config, const std::string& dir) {
 }
 
 CompareRun one_run(const Config& base, const Variant& variant, const std::string& arm, int64_t seed,
-                   const std::string& dir, bool quiet) {
+                   const std::string& dir, bool quiet, const std::string& title) {
   CompareRun run;
   run.variant = variant.name;
   run.label = variant.label;
@@ -99,7 +102,7 @@ CompareRun one_run(const Config& base, const Variant& variant, const std::string
   request.dir = dir + "/" + run.dir;
   request.resume = std::filesystem::exists(request.dir + "/config.toml");
   request.quiet = quiet;
-  request.title = fmt::format("{}{} seed {}", arm,
+  request.title = fmt::format("{}{}{} seed {}", title.empty() ? "" : title + ", ", arm,
                               variant.label.empty() ? "" : " (" + variant.label + ")", seed);
   run.outcome = train_run(request);
   return run;
@@ -174,7 +177,8 @@ std::string paired_line(const nlohmann::json& p, const MetricInfo& info) {
 
 }  // namespace
 
-Comparison run_comparison(const Config& config, const std::string& dir, bool quiet) {
+Comparison run_comparison(const Config& config, const std::string& dir, bool quiet,
+                          const std::string& title) {
   const TrainingData data = open_data(config);  // before anything is written
   open_comparison(config, dir);
   Comparison comparison;
@@ -182,7 +186,7 @@ Comparison run_comparison(const Config& config, const std::string& dir, bool qui
     const Config base = apply_sets(config, variant.sets);
     for (int64_t seed : config.run.seeds)
       for (const std::string& arm : rows_of(config)) {
-        comparison.runs.push_back(one_run(base, variant, arm, seed, dir, quiet));
+        comparison.runs.push_back(one_run(base, variant, arm, seed, dir, quiet, title));
         comparison.diverged |= comparison.runs.back().outcome.diverged_at >= 0;
       }
   }

@@ -22,8 +22,10 @@ struct Comparison {
   bool diverged = false;
 };
 
-// `dir` must be new or hold the same comparison (same config but for run.out), else Error.
-Comparison run_comparison(const Config& config, const std::string& dir, bool quiet);
+// `dir` must be new or hold the same comparison (same config but for run.out), else Error. `title`:
+// stands before the arm in the progress lines.
+Comparison run_comparison(const Config& config, const std::string& dir, bool quiet,
+                          const std::string& title = "");
 nlohmann::json comparison_json(const Config& config, const Comparison& comparison);
 std::string comparison_table(const Config& config, const Comparison& comparison);
 

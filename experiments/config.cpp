@@ -268,6 +268,10 @@ std::string where_of(const Config& config, std::initializer_list<const char*> ke
 void check_heads(const Config& config) {
   const auto& m = config.model;
   if (m.family != "swin") {
+    const auto turned = static_cast<int64_t>(m.rotary * static_cast<double>(m.dim / m.heads));
+    CBWC_CHECK(m.family != "phi" || turned % 2 == 0, where_of(config, {"model.rotary"}),
+               "model.rotary turns ", turned, " of a head's ", m.dim / m.heads,
+               " channels, expected an even number (0.5 turns half of them)");
     CBWC_CHECK(m.dim % m.heads == 0, where_of(config, {"model.heads", "model.dim"}), "model.dim (",
                m.dim, ") must be a multiple of model.heads (", m.heads, ")");
     return;
@@ -297,7 +301,16 @@ void check_baselines(const Config& config) {
   }
 }
 
+void check_baseline(const Config& config) {
+  const auto& arms = config.compare.arms;
+  CBWC_CHECK(
+      arms.empty() || std::find(arms.begin(), arms.end(), config.compare.baseline) != arms.end(),
+      where_of(config, {"compare.baseline", "compare.arms"}), "compare.baseline is ",
+      config.compare.baseline, ", which compare.arms does not have");
+}
+
 void check_together(const Config& config) {
+  check_baseline(config);
   check_baselines(config);
   check_family_keys(config);
   check_heads(config);

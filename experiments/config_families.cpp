@@ -20,6 +20,9 @@ const Families kText = {"gpt", "opt", "phi", "bloom", "bert", "encoder_decoder"}
 // (heads, window): configs of several families share them.
 const std::map<std::string, Families>& readers() {
   static const std::map<std::string, Families> table = {
+      {"run.beam", {"encoder_decoder"}},
+      {"run.bleu_samples", {"encoder_decoder"}},
+      {"data.mask_probability", {"bert"}},
       {"model.placement", {"gpt", "encoder_decoder"}},
       {"model.qk_norm", {"gpt", "vit"}},
       {"model.tied_head", {"gpt", "encoder_decoder"}},

@@ -112,7 +112,7 @@ std::string find_config(const std::string& path_or_name) {
       for (const char* ending : {".toml", ""})
         if (const fs::path file = folder / (path_or_name + ending); fs::is_regular_file(file))
           return file.string();
-  detail::fail(path_or_name, ": no such config file; shipped: ",
+  detail::fail(path_or_name, ": no such config file, run or checkpoint; shipped: ",
                fmt::format("{}", fmt::join(shipped_configs(), ", ")));
 }
 

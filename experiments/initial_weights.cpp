@@ -24,15 +24,17 @@ bool ignores_means(const std::string& norm) {
   return norm == "layernorm" || norm == "cbwc_rmsnorm";
 }
 
-void check_architecture(const Config& config, const LoadedModel& source, const std::string& name) {
+// `key`: of the config in messages, run.init or run.pretrain; `name`: of the source.
+void check_architecture(const Config& config, const LoadedModel& source, const std::string& key,
+                        const std::string& name) {
   const nlohmann::json there = config_json(source.config).at("model"),
                        here = config_json(config).at("model");
   nlohmann::json before = nlohmann::json::object();  // the model that was folded
   if (source.attributes.contains("folded")) before = source.attributes["folded"].at("before");
-  for (const char* key : kArchitecture) {
-    const bool as_before = before.contains(key) && before[key] == here.at(key);
-    CBWC_CHECK(there.at(key) == here.at(key) || as_before, "run.init: model.", key, " is ",
-               there.at(key).dump(), " in ", name, ", ", here.at(key).dump(), " in this run");
+  for (const char* part : kArchitecture) {
+    const bool as_before = before.contains(part) && before[part] == here.at(part);
+    CBWC_CHECK(there.at(part) == here.at(part) || as_before, key, ": model.", part, " is ",
+               there.at(part).dump(), " in ", name, ", ", here.at(part).dump(), " in this run");
   }
 }
 
@@ -149,17 +151,16 @@ void keep_new_head(NamedTensors& values, const NamedTensors& fresh, const Config
                               fmt::join(dropped, ", ")));
 }
 
-// `name`: of the source in messages.
 std::vector<std::string> load_from(Model& model, const Config& config, const LoadedModel& from,
-                                   const std::string& name) {
-  check_architecture(config, from, name);
+                                   const std::string& key, const std::string& name) {
+  check_architecture(config, from, key, name);
   const Config::Model &there = from.config.model, &here = config.model;
   if (!ignores_means(here.norm)) {
-    CBWC_CHECK(there.folded_tie == here.folded_tie && there.tied_head == here.tied_head,
-               "run.init: model.folded_tie is ", there.folded_tie, " in ", name, ", ",
-               here.folded_tie, " in this run; only layernorm and cbwc_rmsnorm go on without it");
+    CBWC_CHECK(there.folded_tie == here.folded_tie && there.tied_head == here.tied_head, key,
+               ": model.folded_tie is ", there.folded_tie, " in ", name, ", ", here.folded_tie,
+               " in this run; only layernorm and cbwc_rmsnorm go on without it");
     const std::string more = from.folds.empty() ? "" : beyond_rms_norms(from);
-    CBWC_CHECK(more.empty(), "run.init: ", name, " is a folded model in which ", more,
+    CBWC_CHECK(more.empty(), key, ": ", name, " is a folded model in which ", more,
                "; only layernorm and cbwc_rmsnorm go on from it");
   }
   NamedTensors values = from.model->state();
@@ -168,11 +169,11 @@ std::vector<std::string> load_from(Model& model, const Config& config, const Loa
   for (auto plan = from.folds.rbegin(); plan != from.folds.rend(); ++plan)
     absorb(*plan, fresh, values);
   keep_new_head(values, fresh, config, from, notes);
-  for (auto& [key, value] : values) value = value.to(model.dtype());
+  for (auto& [parameter, value] : values) value = value.to(model.dtype());
   try {
     model.load_state(values);
   } catch (const Error& e) {
-    detail::fail("run.init: ", name, ": ", e.what());
+    detail::fail(key, ": ", name, ": ", e.what());
   }
   model.project_parameters();
   return notes;
@@ -181,7 +182,8 @@ std::vector<std::string> load_from(Model& model, const Config& config, const Loa
 }  // namespace
 
 std::vector<std::string> load_initial_weights(Model& model, const Config& config,
-                                              const std::string& source) {
+                                              const std::string& source,
+                                              const std::string& tokenizer) {
   const std::vector<std::string> shipped = shipped_configs();
   CBWC_CHECK(std::filesystem::exists(source) ||
                  std::find(shipped.begin(), shipped.end(), source) != shipped.end(),
@@ -190,8 +192,12 @@ std::vector<std::string> load_initial_weights(Model& model, const Config& config
   const LoadedModel from = load_model(source);
   CBWC_CHECK(!from.checkpoint_path.empty(), "run.init: ", source,
              " is a config; expected a run, a checkpoint or a folded model");
+  const std::string before = from.attributes.value("tokenizer", "");
+  CBWC_CHECK(before.empty() || tokenizer.empty() || before == tokenizer, "run.init: ", source,
+             " was trained on other tokens than ", config.data.file,
+             " has; expected a data file made with the same tokenizer");
   std::vector<std::string> notes = {"starting from " + from.checkpoint_path};
-  for (std::string& note : load_from(model, config, from, from.checkpoint_path))
+  for (std::string& note : load_from(model, config, from, "run.init", from.checkpoint_path))
     notes.push_back(std::move(note));
   note_other_function(config, from, notes);
   return notes;
@@ -205,7 +211,7 @@ void check_initial_weights(const Config& config, const DataShape& shape, const C
   from.attributes = nlohmann::json::object();
   from.model = empty_model(source, source_shape, parse_dtype(source.model.dtype));
   const auto model = empty_model(config, shape, parse_dtype(config.model.dtype));
-  load_from(*model, config, from, name);
+  load_from(*model, config, from, "run.pretrain", name);
 }
 
 }  // namespace cbwc

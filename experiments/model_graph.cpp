@@ -52,6 +52,15 @@ void check_finite(const std::string& path, const Module& model) {
   }
 }
 
+// Of a comparison.
+std::string first_run(const std::string& comparison) {
+  std::vector<std::string> runs;
+  for (const auto& entry : fs::directory_iterator(comparison + "/runs"))
+    runs.push_back(entry.path().string());
+  return runs.empty() ? comparison + "/runs/ARM_seedN"
+                      : *std::min_element(runs.begin(), runs.end());
+}
+
 // Without the data: as many tokens as raw bytes have, ten classes.
 DataShape assumed_shape(const Config& c) {
   if (fs::exists(c.data.file)) return open_data(c, "").shape;
@@ -104,6 +113,8 @@ LoadedModel load_model(const std::string& model, const std::vector<std::string>&
       "with");
   std::string path = place.checkpoint;
   if (path.empty()) path = newest_checkpoint(place.folder, &loaded.warnings);
+  CBWC_CHECK(!path.empty() || !fs::exists(place.run + "/runs"), model,
+             ": is a comparison; expected one of its runs, such as ", first_run(place.run));
   CBWC_CHECK(!path.empty(), place.folder,
              loaded.warnings.empty() ? ": has no checkpoint yet"
                                      : ": every checkpoint is damaged; the newest: ",

@@ -17,6 +17,8 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
+constexpr const char* kIndex = "overview.json";
+
 MeanInterval interval_of(const ReportArm& arm, const MetricInfo& info) {
   std::vector<double> values;
   for (const double v : arm.values("metrics." + info.name))
@@ -114,6 +116,15 @@ std::string slug(const std::string& title, std::set<std::string>& used) {
   return out;
 }
 
+// Those of an overview that is written anew: its tasks may have had other names.
+void remove_plots(const std::string& dir) {
+  if (!holds_overview(dir)) return;
+  for (const auto& entry : fs::directory_iterator(dir)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("plot-") && name.ends_with(".svg")) fs::remove(entry.path());
+  }
+}
+
 }  // namespace
 
 std::vector<OverviewTask> read_overview(const std::vector<std::string>& dirs) {
@@ -135,6 +146,7 @@ std::vector<OverviewTask> read_overview(const std::vector<std::string>& dirs) {
 std::vector<std::string> write_overview(const std::vector<std::string>& dirs,
                                         const std::string& out_dir) {
   const std::vector<OverviewTask> tasks = read_overview(dirs);
+  remove_plots(out_dir);
   fs::create_directories(out_dir);
   std::vector<std::string> paths, svgs, files;
   const auto write = [&](const std::string& name, const std::string& text) {
@@ -154,7 +166,21 @@ std::vector<std::string> write_overview(const std::vector<std::string>& dirs,
   write("overview.html", overview_html(tasks, svgs));
   for (size_t i = 0; i < files.size(); ++i)
     if (!files[i].empty()) write(files[i], svgs[i]);
+  json places = json::array();  // the folder may be moved with what is in it
+  for (const std::string& dir : dirs)
+    places.push_back(fs::relative(fs::absolute(dir), fs::absolute(out_dir)).string());
+  write_json((fs::path(out_dir) / kIndex).string(), {{"comparisons", places}});
   return paths;
+}
+
+bool holds_overview(const std::string& dir) { return fs::exists(fs::path(dir) / kIndex); }
+
+std::vector<std::string> write_overview_again(const std::string& dir) {
+  std::vector<std::string> dirs;
+  const json index = read_json((fs::path(dir) / kIndex).string());
+  for (const json& place : index.at("comparisons"))
+    dirs.push_back((fs::path(dir) / place.get<std::string>()).lexically_normal().string());
+  return write_overview(dirs, dir);
 }
 
 }  // namespace cbwc

@@ -40,8 +40,11 @@ std::string overview_markdown(const std::vector<OverviewTask>& tasks,
 std::string overview_html(const std::vector<OverviewTask>& tasks,
                           const std::vector<std::string>& svgs);
 
-// Writes OUT/overview.txt, .md, .html and one plot-TASK.svg each (with gnuplot); returns the paths.
+// Writes OUT/overview.txt, .md, .html and one plot-TASK.svg each (with gnuplot), in place of an
+// overview that was there, and overview.json, which names `dirs`; returns the paths.
 std::vector<std::string> write_overview(const std::vector<std::string>& dirs,
                                         const std::string& out_dir);
+bool holds_overview(const std::string& dir);
+std::vector<std::string> write_overview_again(const std::string& dir);  // of the same comparisons
 
 }  // namespace cbwc

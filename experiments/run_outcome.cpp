@@ -26,13 +26,16 @@ std::vector<std::pair<int64_t, double>> curve_from(const nlohmann::json& j) {
 
 std::vector<std::string> outcome_notes(const RunOutcome& o) {
   std::vector<std::string> notes;
-  const auto count = [&](const char* name, const char* text) {
+  const auto count = [&](const char* name, const std::string& text) {
     if (const int64_t n = o.notices.value(name, int64_t{0}); n > 0)
-      notes.push_back(fmt::format("{} {}", n, text));
+      notes.push_back(fmt::format("{}{}", n, text));
   };
-  count("skipped_images", "image(s) could not be decoded and were left out (data.bad_images)");
-  count("all_targets_ignored", "batch(es) had no target to learn from");
-  count("masked_attention_row", "row(s) of attention had no key to look at");
+  count("skipped_images", " image(s) could not be decoded and were left out (data.bad_images)");
+  const std::string of_all = fmt::format(" of {} text(s)", o.notices.value("texts", int64_t{0}));
+  count("cut_texts", of_all + " are longer than model.context and were cut");
+  count("left_out_texts", of_all + " were left out: the answer alone fills model.context");
+  count("all_targets_ignored", " batch(es) had no target to learn from");
+  count("masked_attention_row", " row(s) of attention had no key to look at");
   if (o.skipped > 0)
     notes.push_back(fmt::format("{} step(s) changed nothing: not finite, or no target", o.skipped));
   if (!o.message.empty()) notes.push_back(o.message);

@@ -273,11 +273,20 @@ void read_tables(const RunDirectory& dir, RunOutcome& outcome) {
   outcome.tokens_per_s = median(rate);
 }
 
-void load_start(const RunRequest& request, const std::string& source, Trainer& trainer,
-                Progress& progress) {
+void load_start(const RunRequest& request, const std::string& source, const std::string& tokenizer,
+                Trainer& trainer, Progress& progress) {
   if (source.empty()) return;
-  for (const std::string& note : load_initial_weights(trainer.model(), request.config, source))
+  for (const std::string& note :
+       load_initial_weights(trainer.model(), request.config, source, tokenizer))
     progress.message(note);
+}
+
+// Of texts, as notices: what does not fit into the context.
+nlohmann::json lengths_json(const TrainingData& data) {
+  if (data.texts == 0) return nlohmann::json::object();
+  return {{"texts", data.texts},
+          {"cut_texts", data.cut_texts},
+          {"left_out_texts", data.left_out_texts}};
 }
 
 // A run that was stopped before its first checkpoint begins anew.
@@ -310,15 +319,18 @@ RunOutcome train_run(const RunRequest& request) {
   outcome.seed = config.run.seeds.at(0);
   TrainingData data = open_data(config);
   if (request.exactness) outcome.exactness = exactness_json(norm_exactness(config, data.shape));
+  const std::string tokenizer = tokenizer_id(data);
+  const nlohmann::json lengths = lengths_json(data);
   Trainer trainer(config, outcome.seed, std::move(data));
   Progress progress(request.title, 0, config.run.steps, config.run.log_every, request.quiet,
                     target_unit(config));
-  if (fresh) load_start(request, start, trainer, progress);
+  if (fresh) load_start(request, start, tokenizer, trainer, progress);
   Opened opened = open_run(request, trainer, progress);
   std::error_code ignored;
   std::filesystem::remove(opened.dir.file("result.json"), ignored);  // it is being written anew
   RunLoop(request, trainer, opened.dir, progress, opened.tally, opened.checkpoint).run(outcome);
   progress.finish();
+  outcome.notices.update(lengths);
   read_tables(opened.dir, outcome);
   outcome.peak_mb = static_cast<double>(memory_stats(Device::cpu).peak) / 1e6;
   nlohmann::json result = result_object("train", config, outcome_json(outcome));

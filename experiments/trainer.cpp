@@ -212,6 +212,7 @@ Checkpoint Trainer::save(const nlohmann::json& extra) const {
       {"dropout_position", rng_.position()},
       {"data_position", batches_->position()},
       {"data_checksum", data_.checksum},
+      {"tokenizer", tokenizer_id(data_)},
       {"shape", shape_json(data_.shape)},
       {"extra", extra}}.dump();
   return c;

@@ -4,6 +4,7 @@
 
 #include "core/rng.h"
 #include "data/batches.h"
+#include "data/hash.h"
 #include "data/image_samples.h"
 #include "data/sequence_samples.h"
 #include "experiments/random_samples.h"
@@ -13,7 +14,8 @@ namespace {
 
 // A data set that trains this config, for a message.
 const char* data_set_for(const Config& config) {
-  if (reads_images(config)) return "fashion_mnist";
+  if (reads_images(config))
+    return config.data.build.empty() ? "image_folder --folder IMAGES" : "fashion_mnist";
   switch (task_of(config)) {
     case Task::language_model:
       return "wordnet_lm";
@@ -69,7 +71,7 @@ TrainingData open_images(const Config& config, const std::string& eval_split) {
   return data;
 }
 
-std::shared_ptr<const TextSamples> text_samples(const Config& config, const SequenceFile& file,
+std::shared_ptr<const TextSamples> make_samples(const Config& config, const SequenceFile& file,
                                                 const std::string& split) {
   const int64_t context = config.model.context;
   switch (task_of(config)) {
@@ -86,6 +88,15 @@ std::shared_ptr<const TextSamples> text_samples(const Config& config, const Sequ
     default:
       return std::make_shared<TextClassification>(file, split, context);
   }
+}
+
+std::shared_ptr<const TextSamples> text_samples(const Config& config, const SequenceFile& file,
+                                                const std::string& split, TrainingData& data) {
+  const auto samples = make_samples(config, file, split);
+  data.texts += samples->size() + samples->dropped();
+  data.cut_texts += samples->truncated();
+  data.left_out_texts += samples->dropped();
+  return samples;
 }
 
 // Of a sequence file's samples, what this config trains on.
@@ -112,8 +123,9 @@ TrainingData open_sequences(const Config& config, const std::string& eval_split)
     fail_kind(config, file.kind() == SequenceKind::classification ? "texts of classes"
                                                                   : to_string(file.kind()));
   TrainingData data;
-  data.train = split_of(text_samples(config, file, config.data.train_split), config.data.by_length);
-  if (!eval_split.empty()) data.eval = split_of(text_samples(config, file, eval_split));
+  data.train =
+      split_of(text_samples(config, file, config.data.train_split, data), config.data.by_length);
+  if (!eval_split.empty()) data.eval = split_of(text_samples(config, file, eval_split, data));
   data.shape.vocab = file.tokenizer().vocab_size();
   if (file.two_tokenizers()) data.shape.target_vocab = file.target_tokenizer().vocab_size();
   data.shape.classes = std::ssize(file.classes());
@@ -164,8 +176,19 @@ TrainingData open_data(const Config& config, const std::string& eval_split) {
                what, " up to ", needed - 1);
   };
   enough(config.model.vocab, data.shape.vocab, "model.vocab", "token ids");
-  enough(config.model.classes, data.shape.classes, "model.classes", "classes");
+  const int64_t classes = config.model.classes;
+  CBWC_CHECK(data.shape.classes == 0 || classes == 0 || classes == data.shape.classes,
+             "model.classes is ", classes, ", but ", config.data.file, " has ", data.shape.classes,
+             " classes (0 takes the file's)");
   return data;
+}
+
+std::string tokenizer_id(const TrainingData& data) {
+  if (!data.tokenizer) return "";
+  std::string text = data.tokenizer->to_json();
+  const std::string target = data.target_tokenizer ? data.target_tokenizer->to_json() : text;
+  if (target != text) text += target;
+  return fmt::format("{:016x}", hash64(text.data(), text.size()));
 }
 
 TrainingData random_data(const Config& config, int64_t samples, uint64_t seed, int64_t window) {

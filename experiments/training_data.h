@@ -21,7 +21,10 @@ struct TrainingData {
   std::optional<Tokenizer> target_tokenizer = {};  // of a translation
   std::string note = {};                           // one sentence: where it comes from
   bool instructions = false;                       // prompts and answers
-  std::vector<std::string> references = {};        // translation: the eval split's target texts
+  // Texts of both splits; those longer than model.context, which are cut; those whose answer leaves
+  // no room for a prompt, which are left out.
+  int64_t texts = 0, cut_texts = 0, left_out_texts = 0;
+  std::vector<std::string> references = {};  // translation: the eval split's target texts
   // Train and eval, where the data are images: they count what data.bad_images = "skip" leaves out.
   std::vector<std::shared_ptr<const ImageSamples>> images = {};
 };
@@ -32,6 +35,9 @@ TrainingData open_data(const Config& config, const std::string& eval_split);
 inline TrainingData open_data(const Config& config) {
   return open_data(config, config.data.eval_split);
 }
+
+// The same for data whose ids mean the same tokens; "" where there is no tokenizer.
+std::string tokenizer_id(const TrainingData& data);
 
 // At least `samples` seeded random samples for the config's task, for benchmarks and checks that
 // need no data. window: tokens of a sample, 0: model.context.

@@ -18,8 +18,10 @@ constexpr int64_t kExampleTokens = 6;
 BertConfig checked(const BertConfig& c) {
   check_config(c);
   CBWC_CHECK(c.types > 0, "model: BERT needs at least one token type");
-  CBWC_CHECK(c.task != BertTask::classification || c.classes > 1,
-             "model: classification needs at least 2 classes (model.classes), got ", c.classes);
+  CBWC_CHECK(
+      c.task != BertTask::classification || c.classes > 1,
+      "model: classification needs at least 2 classes (of the data file, or model.classes), got ",
+      c.classes);
   return c;
 }
 

@@ -46,22 +46,27 @@ int run(const Options& options, const CommandContext& context) {
                  dir, "; expected configs of different names");
     studies.emplace_back(config.run.out, config);
   }
+  const bool one = studies.size() == 1;
+  const std::string overview = options.out.empty() ? "runs/overview" : options.out;
+  CBWC_CHECK(one || !std::filesystem::exists(overview + "/config.toml"), overview,
+             ": holds a run or a comparison, nothing was changed; give another --out");
   for (const auto& [dir, config] : studies) check_study(config);
   int exit_code = 0;
   nlohmann::json all = nlohmann::json::array();
   for (const auto& [dir, config] : studies) {
-    const Comparison comparison = run_comparison(config, dir, context.global.quiet);
+    const Comparison comparison =
+        run_comparison(config, dir, context.global.quiet,
+                       one ? "" : std::filesystem::path(dir).filename().string());
     fmt::print("{}", comparison_table(config, comparison));
     fmt::print("{}\n", write_report(dir, comparison.notes));
     all.push_back(comparison_json(config, comparison));
+    if (!one) all.back()["config"] = config_json(config);
     if (comparison.diverged) exit_code = 1;
   }
-  const bool one = studies.size() == 1;
   if (!one) {
     std::vector<std::string> dirs;
     for (const auto& [dir, config] : studies) dirs.push_back(dir);
-    const std::string out = options.out.empty() ? "runs/overview" : options.out;
-    for (const std::string& file : write_overview(dirs, out)) fmt::print("{}\n", file);
+    for (const std::string& file : write_overview(dirs, overview)) fmt::print("{}\n", file);
     fmt::print("\n{}", overview_text(read_overview(dirs)));
   }
   write_command_json(context, "compare", config_json(studies[0].second),

@@ -26,6 +26,10 @@ RunRequest make_request(const Options& options) {
   if (!options.resume.empty()) {
     CBWC_CHECK(options.out.empty(), "--out and --resume exclude each other");
     CBWC_CHECK(options.init.empty(), "--init and --resume exclude each other");
+    CBWC_CHECK(std::filesystem::exists(options.resume + "/metrics.csv") ||
+                   !std::filesystem::exists(options.resume + "/runs"),
+               "--resume ", options.resume,
+               ": is a comparison; `cbwc compare` with the same configs and --out goes on with it");
     request.resume = true;
     request.dir = options.resume;
     request.config = RunDirectory::open(options.resume).config();

@@ -57,6 +57,13 @@ TEST_CASE("mistakes are one line and exit 2") {
   check_mistake("data no_such_data --out /tmp/x.h5", "no_such_data");
 }
 
+TEST_CASE("each --set takes one value, before the config as well as behind it") {
+  const Ran ran = run("config --set run.steps=700 --set optim.warmup=3 gpt_quickstart");
+  INFO(ran.text);
+  CHECK(ran.code == 0);
+  CHECK(ran.text.find("steps = 700") != std::string::npos);
+}
+
 TEST_CASE("the GPU is refused where there is none") {
   const Ran info = run("info --quiet");
   REQUIRE(info.code == 0);

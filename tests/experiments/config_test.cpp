@@ -68,6 +68,9 @@ TEST_CASE("ranges and choices are checked") {
             "my.toml:3: model.dim (130) must be a multiple of model.heads (4)"));
   CHECK(has(error_of("[run]\nsteps = 10\n[optim]\nwarmup = 11\n"), "optim.warmup (11) must be"));
   CHECK_NOTHROW(parse_config("[run]\nsteps = 10\n[optim]\nwarmup = 10\n", "f"));
+  CHECK(has(error_of("[compare]\narms = [\"rmsnorm\"]\n"), "compare.baseline is layernorm"));
+  CHECK(has(error_of("[model]\nfamily = \"phi\"\ndim = 64\nheads = 4\nrotary = 0.33\n"),
+            "model.rotary turns 5 of a head's 16 channels"));
 }
 
 TEST_CASE("config: --set takes TOML values and bare words") {

@@ -140,6 +140,36 @@ TEST_CASE("Data of another kind than the family trains on is named, with what wo
     }
 }
 
+TEST_CASE("P64: texts that do not fit into the context are counted and shown") {
+  TemporaryFolder folder;
+  for (const auto& [name, context] : {std::pair("bert", 4), std::pair("instructions", 12)}) {
+    write_bytes(folder.file("c.toml"), testing::family_toml(folder, name));
+    const std::string out = folder.file(name);
+    const auto r = run_cbwc(folder, "train " + folder.file("c.toml") + " --quiet --out " + out +
+                                        " --set model.context=" + std::to_string(context));
+    INFO(name << r.err);
+    REQUIRE(r.exit_code == 0);
+    const auto notices = read_json(out + "/result.json").at("results").at("notices");
+    CHECK(notices.at("texts") > 0);
+    CHECK(notices.at("cut_texts") > 0);
+    CHECK(notices.at("cut_texts") <= notices.at("texts"));
+    CHECK(read_bytes(out + "/report.html").find("are longer than model.context and were cut") !=
+          std::string::npos);
+  }
+}
+
+TEST_CASE("A classifier has the classes of its data, no more and no fewer") {
+  TemporaryFolder folder;
+  for (const char* name : {"swin", "bert"})
+    for (const int classes : {2, 7}) {
+      const Config config = parse_config(testing::family_toml(folder, name), name,
+                                         {"model.classes=" + std::to_string(classes)});
+      const std::string message = message_of<Error>([&] { open_data(config); });
+      INFO(message);
+      CHECK(message.find("model.classes is " + std::to_string(classes) + ", but ") == 0);
+    }
+}
+
 TEST_CASE("A key that a family does not read is refused, not passed over") {
   TemporaryFolder folder;
   const auto refused = [&](const std::string& name, const std::string& set) {
@@ -156,6 +186,8 @@ TEST_CASE("A key that a family does not read is refused, not passed over") {
   refused("gpt", "model.mlp_ratio=2.0");
   refused("bert", "augment.flip=true");
   refused("vit", "model.tied_head=false");
+  refused("bert", "run.beam=3");
+  refused("opt", "data.mask_probability=0.3");
   refused("opt", "model.folded_tie=rank_one");
   refused("translation", "model.task=mlm");
   // A default may be said to any; a complete config of a run says them all.

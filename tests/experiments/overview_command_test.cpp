@@ -51,9 +51,37 @@ TEST_CASE("Several configs are compared one after the other and shown together")
   CHECK(std::any_of(bert.begin(), bert.end(), [](const auto& n) { return !n.at("exact"); }));
   CHECK(read_bytes(out + "/bert/report.html").find("embedding_norm") != std::string::npos);
 
-  // A second time nothing is trained, and the same is written.
+  for (const auto& c : comparisons) CHECK(c.at("config").at("run").at("seeds").size() == 2);
+
+  // A second time nothing is trained, the same is written, and a plot of another name goes.
+  write_bytes(out + "/plot-Another-task.svg", "<svg/>");
   REQUIRE(run_cbwc(folder, line).exit_code == 0);
   CHECK(read_bytes(out + "/overview.txt") == text);
+  CHECK_FALSE(fs::exists(out + "/plot-Another-task.svg"));
+
+  // `report` makes it again, where it was moved to.
+  fs::rename(out, folder.file("moved"));
+  fs::remove(folder.file("moved/overview.txt"));
+  const auto again = run_cbwc(folder, "report " + folder.file("moved"));
+  INFO(again.err);
+  REQUIRE(again.exit_code == 0);
+  CHECK(read_bytes(folder.file("moved/overview.txt")) == text);
+
+  // Neither kind of folder takes the other's files.
+  const auto refused = [&](const std::string& arguments, const std::string& expected) {
+    const auto bad = run_cbwc(folder, arguments);
+    INFO(arguments << "\n" << bad.err);
+    CHECK(bad.exit_code == 2);
+    CHECK(bad.err.find(expected) != std::string::npos);
+    CHECK(std::count(bad.err.begin(), bad.err.end(), '\n') == 1);
+  };
+  const std::string first = folder.file("swin.toml"), second = folder.file("bert.toml");
+  refused("compare " + first + " --out " + folder.file("moved"), "holds an overview");
+  refused("compare " + first + " " + second + " --out " + folder.file("moved/swin"),
+          "holds a run or a comparison");
+  refused("eval " + folder.file("moved/swin"),
+          "is a comparison; expected one of its runs, such as");
+  refused("train --resume " + folder.file("moved/swin"), "is a comparison");
 }
 
 TEST_CASE("What is wrong with the last config is said before the first one trains") {

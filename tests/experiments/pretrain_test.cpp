@@ -167,6 +167,26 @@ TEST_CASE("What does not fit the pretraining is said before it is trained") {
   refused(" --set data.file=" + p.dir("none.h5"), "none.h5");
 }
 
+TEST_CASE("Weights that were trained on other tokens are refused") {
+  Pair p("gpt", "instructions");
+  REQUIRE(p.run("train " + p.first + " --quiet --out " + p.dir("a")).exit_code == 0);
+  const std::string go_on =
+      "train " + p.second + " --quiet --set run.pretrain= --init " + p.dir("a");
+  CHECK(p.run(go_on + " --out " + p.dir("same")).exit_code == 0);
+  // As a checkpoint of a tokenizer of the same size would say.
+  const std::string path = newest_checkpoint(p.dir("a") + "/checkpoints");
+  Checkpoint c = read_checkpoint(path);
+  nlohmann::json attributes = nlohmann::json::parse(c.attributes_json);
+  attributes["tokenizer"] = "0123456789abcdef";
+  c.attributes_json = attributes.dump();
+  write_checkpoint(path, c);
+  const auto r = p.run(go_on + " --out " + p.dir("other"));
+  INFO(r.err);
+  CHECK(r.exit_code == 2);
+  CHECK(r.err.find("was trained on other tokens than") != std::string::npos);
+  CHECK_FALSE(fs::exists(p.dir("other") + "/metrics.csv"));
+}
+
 TEST_CASE("compare pretrains each arm and seed by itself") {
   Pair p("bert_mlm", "bert");
   const auto r = p.run("compare " + p.second + " --quiet --set run.seeds=[1,2] --out " +
