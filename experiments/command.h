@@ -37,6 +37,7 @@ void add_import_command(CLI::App& app, CommandContext& context);
 void add_export_command(CLI::App& app, CommandContext& context);
 void add_eval_command(CLI::App& app, CommandContext& context);
 void add_generate_command(CLI::App& app, CommandContext& context);
+void add_embed_command(CLI::App& app, CommandContext& context);
 void add_bench_command(CLI::App& app, CommandContext& context);
 void add_infer_bench(CLI::App& bench, CommandContext& context);  // below bench
 void add_data_command(CLI::App& app, CommandContext& context);

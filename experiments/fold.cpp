@@ -11,6 +11,7 @@
 #include "experiments/model_setup.h"
 #include "experiments/random_samples.h"
 #include "experiments/run_directory.h"
+#include "experiments/run_text.h"
 #include "layers/compare.h"
 
 namespace cbwc {
@@ -143,13 +144,15 @@ nlohmann::json checkpoint_attributes(const FoldReport& report, const LoadedModel
             {"verification", verifications_json(report.verifications)}}}};
 }
 
-void write_folder(const FoldReport& report, const Model& model, const nlohmann::json& attributes) {
+void write_folder(const FoldReport& report, const Model& model, const nlohmann::json& attributes,
+                  const std::optional<RunText>& text) {
   try {
     const RunDirectory dir = RunDirectory::create(report.out, report.folded);
     Checkpoint checkpoint;
     for (const auto& [name, value] : model.state())
       checkpoint.tensors.emplace_back("model/" + name, value);
     checkpoint.attributes_json = attributes.dump();
+    if (text) write_run_text(*text, report.out);
     dir.save_checkpoint(attributes.at("step").get<int64_t>(), checkpoint, 1);
   } catch (...) {
     std::error_code ignored;
@@ -241,7 +244,14 @@ FoldReport run_fold(const FoldRequest& request) {
     report.verifications.push_back(
         compare_logits(*loaded.model, *folded, input.values, input.name, tolerance));
   for (const Verification& v : report.verifications) report.failed |= !v.passed;
-  if (!report.failed) write_folder(report, *folded, checkpoint_attributes(report, loaded));
+  if (report.failed) return report;
+  std::optional<RunText> text;  // without it the folded model still is one
+  try {
+    text = read_run_text(loaded.folder);
+  } catch (const Error& e) {
+    report.notes.push_back(std::string("without a tokenizer: ") + e.what());
+  }
+  write_folder(report, *folded, checkpoint_attributes(report, loaded), text);
   return report;
 }
 

@@ -149,6 +149,19 @@ std::string stored_types(const Safetensors& file, bool& all_f64) {
   return out;
 }
 
+// A model whose tokenizer is not known can still be looked at and folded.
+std::optional<RunText> text_of(HfImport& imported, const std::string& source) {
+  if (reads_images(imported.description.config)) return {};
+  try {
+    const std::optional<RunText> text = text_of_hf_folder(source);
+    if (!text) imported.notes.push_back("no tokenizer in " + source);
+    return text;
+  } catch (const Error& error) {
+    imported.notes.push_back(std::string("the tokenizer was not read: ") + error.what());
+    return {};
+  }
+}
+
 }  // namespace
 
 HfImport import_model(const std::string& folder, const std::vector<std::string>& allowed) {
@@ -173,24 +186,30 @@ HfImport import_model(const std::string& folder, const std::vector<std::string>&
   return out;
 }
 
-void save_import(const HfImport& imported, const std::string& source, const std::string& out) {
+nlohmann::json import_attributes(const HfImport& imported, const std::string& source) {
+  const HfDescription& d = imported.description;
+  return {{"step", 0},
+          {"seed", d.config.run.seeds.at(0)},
+          {"data_checksum", ""},
+          {"shape", shape_json(d.shape)},
+          {"imported",
+           {{"from", source},
+            {"architecture", d.architecture},
+            {"stored", imported.stored},
+            {"config", imported.config_json}}}};
+}
+
+void save_import(HfImport& imported, const std::string& source, const std::string& out) {
   CBWC_CHECK(!fs::exists(out), out, ": exists, nothing was changed; give another --out");
+  const std::optional<RunText> text = text_of(imported, source);
   const HfDescription& d = imported.description;
   try {
     const RunDirectory dir = RunDirectory::create(out, d.config);
     Checkpoint checkpoint;
     for (const auto& [name, value] : imported.model->state())
       checkpoint.tensors.emplace_back("model/" + name, value);
-    const nlohmann::json attributes = {{"step", 0},
-                                       {"seed", d.config.run.seeds.at(0)},
-                                       {"data_checksum", ""},
-                                       {"shape", shape_json(d.shape)},
-                                       {"imported",
-                                        {{"from", source},
-                                         {"architecture", d.architecture},
-                                         {"stored", imported.stored},
-                                         {"config", imported.config_json}}}};
-    checkpoint.attributes_json = attributes.dump();
+    checkpoint.attributes_json = import_attributes(imported, source).dump();
+    if (text) write_run_text(*text, out);
     dir.save_checkpoint(0, checkpoint, 1);
   } catch (...) {
     std::error_code ignored;

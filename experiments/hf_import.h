@@ -7,6 +7,7 @@
 
 #include "data/safetensors.h"
 #include "experiments/hf_config.h"
+#include "experiments/run_text.h"
 
 namespace cbwc {
 
@@ -21,8 +22,10 @@ struct HfImport {
 // Error in one line: an option that is not known or would change the function; every tensor that
 // is missing, not known, of another shape, or not finite.
 HfImport import_model(const std::string& folder, const std::vector<std::string>& allowed = {});
-// `out`: a new folder with config.toml and a checkpoint.
-void save_import(const HfImport& model, const std::string& source, const std::string& out);
+nlohmann::json import_attributes(const HfImport& model, const std::string& source);
+// `out`: a new folder with config.toml, a checkpoint, and the tokenizer where there is one that is
+// known (else a note of `model` says why).
+void save_import(HfImport& model, const std::string& source, const std::string& out);
 
 // Writes config.json and model.safetensors into the new folder `out`. `type`: of the weights; by
 // default the model's own. `base`: see write_hf_config().

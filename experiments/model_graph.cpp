@@ -6,6 +6,7 @@
 #include <set>
 
 #include "autograd/analysis/detector.h"
+#include "experiments/hf_import.h"
 #include "experiments/model_setup.h"
 #include "experiments/run_directory.h"
 #include "layers/gpt.h"
@@ -79,7 +80,23 @@ LoadedModel fresh_model(const std::string& name, const std::vector<std::string>&
   return loaded;
 }
 
+LoadedModel hf_model(const std::string& folder) {
+  HfImport imported = import_model(folder);
+  LoadedModel loaded;
+  loaded.config = imported.description.config;
+  loaded.shape = imported.description.shape;
+  loaded.attributes = import_attributes(imported, folder);
+  loaded.model = std::move(imported.model);
+  loaded.checkpoint_path = loaded.folder = folder;
+  return loaded;
+}
+
 }  // namespace
+
+bool is_hf_folder(const std::string& path) {
+  const fs::path folder = path;
+  return fs::exists(folder / "config.json") && !fs::exists(folder / "config.toml");
+}
 
 NamedTensors tensors_below(const Checkpoint& checkpoint, const std::string& prefix) {
   NamedTensors out;
@@ -100,11 +117,16 @@ std::unique_ptr<Model> empty_model(const Config& config, const DataShape& shape,
 }
 
 LoadedModel load_model(const std::string& model, const std::vector<std::string>& sets) {
+  if (is_hf_folder(model)) {
+    CBWC_CHECK(sets.empty(), model, ": is a trained model; --set can only change a config");
+    return hf_model(model);
+  }
   const Place place = find_place(model);
   if (place.run.empty()) return fresh_model(model, sets);
   CBWC_CHECK(sets.empty(), model,
              ": is a run; --set can only change a config, not a trained model");
   LoadedModel loaded;
+  loaded.folder = place.run;
   loaded.config = RunDirectory::open(place.run).config();
   Config& c = loaded.config;
   CBWC_CHECK(

@@ -23,10 +23,15 @@ struct LoadedModel {
   std::vector<std::string> moments;   // the optimiser's tensors in the checkpoint, by name
   std::vector<std::string> warnings;  // damaged checkpoints that were passed over
   std::vector<FoldPlan> folds;        // what `cbwc fold` did to it, the first one first
+  std::string folder;                 // of the run, or the Hugging Face folder; "": a config
 };
 
+// A folder as Hugging Face writes it: config.json, and not a run's config.toml.
+bool is_hf_folder(const std::string& path);
+
 // `model`: a config file or the name of a shipped config; a run folder (its newest whole
-// checkpoint); a folder of checkpoints of a run, or one file of it. Nothing there is changed. Error
+// checkpoint); a folder of checkpoints of a run, or one file of it; a Hugging Face folder, read as
+// `cbwc import` does. Nothing there is changed. Error
 // naming the tensor that is missing, unknown, of another shape or not finite, and when the run's
 // config.toml does not say model.norm_eps (cases.md P25).
 // `sets` as in load_config(), for a config only.

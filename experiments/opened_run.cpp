@@ -12,6 +12,8 @@ OpenedRun open_run(const std::string& path, const std::string& eval_split) {
     fmt::print(stderr, "warning: skipped {}\n", warning);
   CBWC_CHECK(!loaded.checkpoint_path.empty(), path,
              ": is a config; expected a run, a checkpoint or a folded model");
+  CBWC_CHECK(!loaded.config.data.file.empty(), path,
+             ": has no data file; --text FILE measures a decoder on a text");
   OpenedRun o{
       loaded.config, open_data(loaded.config, eval_split), loaded.attributes.at("step"), {}};
   check_checksum(loaded.attributes, o.data, o.config.data.file);

@@ -78,7 +78,7 @@ Variable Bert::embed(const ModelInput& input, const Context& context) {
   return dropout_->forward(embedding_norm_->forward(x, context), context);
 }
 
-Variable Bert::logits(const ModelInput& input, const Context& context) {
+Variable Bert::hidden_states(const ModelInput& input, const Context& context) {
   Variable x = embed(input, context);
   for (auto& block : blocks_) {
     x = run_block({x}, context,
@@ -86,6 +86,11 @@ Variable Bert::logits(const ModelInput& input, const Context& context) {
                     return b->forward(in[0], c, mask);
                   });
   }
+  return x;
+}
+
+Variable Bert::logits(const ModelInput& input, const Context& context) {
+  const Variable x = hidden_states(input, context);
   if (config_.task == BertTask::mlm) {
     const Variable dense = dense_->forward(select_rows(x, input.rows));
     const auto named = [](const auto& op) {

@@ -36,6 +36,8 @@ class Bert : public Model {
   // Reads ids, mask, token_types and, for mlm, rows. (B, T, vocab), (N, vocab), (B, classes)
   // or (B, T, dim).
   Variable logits(const ModelInput& input, const Context& context) override;
+  // What the last block gives, whatever the head: (B, T, dim).
+  Variable hidden_states(const ModelInput& input, const Context& context);
   ModelInput example(int64_t batch, uint64_t seed) const override;
   void project_parameters() override;
 

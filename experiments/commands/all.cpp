@@ -14,6 +14,7 @@ void add_commands(CLI::App& app, CommandContext& context) {
   add_export_command(app, context);
   add_eval_command(app, context);
   add_generate_command(app, context);
+  add_embed_command(app, context);
   add_bench_command(app, context);
   add_report_command(app, context);
   add_config_command(app, context);

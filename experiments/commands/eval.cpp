@@ -3,20 +3,63 @@
 
 #include <cmath>
 
+#include "data/text.h"
 #include "experiments/command.h"
 #include "experiments/json_output.h"
+#include "experiments/metrics.h"
 #include "experiments/opened_run.h"
+#include "experiments/run_text.h"
+#include "experiments/text_score.h"
 
 namespace cbwc {
 namespace {
 
 struct EvalOptions {
-  std::string run, split = "val";
-  int64_t batches = 0;
+  std::string run, split = "val", text;
+  int64_t batches = 0, window = 0;
 };
+
+// The whole file as one document, without the end of its last line.
+std::string document_of(const std::string& path) {
+  TextCounts counts;
+  const std::vector<std::string> found =
+      split_documents(read_file(path), path, {.documents = Documents::file}, counts);
+  CBWC_CHECK(!found.empty(), path, ": has no text");
+  return found[0];
+}
+
+int run_text(const EvalOptions& options, const CommandContext& context) {
+  const std::string text = document_of(options.text);
+  const TextModel run = open_text_model(options.run);
+  const Config& config = run.config;
+  CBWC_CHECK(task_of(config) == Task::language_model, options.run,
+             ": --text measures how well a "
+             "decoder (gpt, opt, phi, bloom) predicts a text; this is a model of family ",
+             config.model.family,
+             config.model.family == "bert" ? ", whose vectors `cbwc embed` gives" : "");
+  const int64_t window = options.window > 0 ? options.window : config.model.context;
+  CBWC_CHECK(window <= config.model.context, "--window ", window, ": the model reads ",
+             config.model.context, " tokens");
+  const TextScore score = score_text(*run.model, *run.data.tokenizer, text, window, 1);
+  const double perplexity = perplexity_of(score.loss);
+  fmt::print(
+      "{} on {}: loss {:.6f}, perplexity {:.4f}, over {} tokens in {} windows of {} that do "
+      "not overlap\n",
+      options.run, options.text, score.loss, perplexity, score.targets, score.windows, window);
+  write_command_json(context, "eval", config_json(config),
+                     {{"text", options.text},
+                      {"loss", json_number(score.loss)},
+                      {"perplexity", json_number(perplexity)},
+                      {"tokens", score.tokens},
+                      {"targets", score.targets},
+                      {"windows", score.windows},
+                      {"window", window}});
+  return std::isfinite(score.loss) ? 0 : 1;
+}
 
 int run_eval(const EvalOptions& options, const CommandContext& context) {
   require_cpu(context.global.device);
+  if (!options.text.empty()) return run_text(options, context);
   const OpenedRun run = open_run(options.run, options.split);
   const TrainingData& data = run.data;
   Trainer& trainer = *run.trainer;
@@ -42,12 +85,19 @@ int run_eval(const EvalOptions& options, const CommandContext& context) {
 
 void add_eval_command(CLI::App& app, CommandContext& context) {
   auto o = std::make_shared<EvalOptions>();
-  CLI::App* command = app.add_subcommand("eval", "loss and metrics of a run on a split");
+  CLI::App* command =
+      app.add_subcommand("eval", "loss and metrics of a run on a split, or on a text");
   command->add_option("run", o->run, "run directory")->type_name("RUN")->required();
   command->add_option("--split", o->split, "val or test (default val)")
       ->check(CLI::IsMember({"train", "val", "test"}));
   command->add_option("--batches", o->batches, "at most so many batches (default 0: all)")
       ->check(CLI::NonNegativeNumber);
+  command
+      ->add_option("--text", o->text,
+                   "instead: perplexity of a decoder, an imported one too, on a UTF-8 text")
+      ->type_name("FILE");
+  command->add_option("--window", o->window, "tokens of a window of --text (default: the context)")
+      ->check(CLI::PositiveNumber);
   command->callback([o, &context] { context.exit_code = run_eval(*o, context); });
 }
 

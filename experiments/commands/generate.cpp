@@ -6,7 +6,8 @@
 #include "experiments/command.h"
 #include "experiments/generation.h"
 #include "experiments/json_output.h"
-#include "experiments/opened_run.h"
+#include "experiments/model_setup.h"
+#include "experiments/run_text.h"
 #include "experiments/translation.h"
 
 namespace cbwc {
@@ -22,11 +23,11 @@ int run_generate(const GenerateOptions& options, const CommandContext& context) 
   require_cpu(context.global.device);
   const size_t bad = invalid_utf8(options.prompt);
   CBWC_CHECK(bad == std::string_view::npos, "--prompt is not UTF-8: byte offset ", bad);
-  const OpenedRun run = open_run(options.run, "");
+  const TextModel run = open_text_model(options.run);
   const TrainingData& data = run.data;
-  Trainer& trainer = *run.trainer;
+  Model& model = *run.model;
   if (task_of(run.config) == Task::translation) {
-    const std::string text = translate_text(trainer.model(), data, run.config, options.prompt);
+    const std::string text = translate_text(model, data, run.config, options.prompt);
     fmt::print("{}\n", text);
     write_command_json(context, "generate", config_json(run.config),
                        {{"prompt", options.prompt}, {"text", text}});
@@ -36,8 +37,10 @@ int run_generate(const GenerateOptions& options, const CommandContext& context) 
              ": is no model that writes text but a ", run.config.model.family);
   const std::string asked =
       data.instructions ? instruction_prompt(options.prompt, options.input) : options.prompt;
-  std::vector<int32_t> ids = data.tokenizer->encode(asked);
-  const size_t prompt = ids.size();
+  std::vector<int32_t> ids = data.tokenizer->wrap().before;
+  const std::vector<int32_t> asked_ids = data.tokenizer->encode(asked);
+  const size_t prompt = asked_ids.size();
+  ids.insert(ids.end(), asked_ids.begin(), asked_ids.end());
   if (ids.empty()) ids.push_back(data.tokenizer->end_of_document());
   const size_t first = ids.size();
   GenerationOptions generation = options.generation;
@@ -45,7 +48,7 @@ int run_generate(const GenerateOptions& options, const CommandContext& context) 
   generation.context = run.config.model.context;
   generation.vocab = data.shape.vocab;  // rows of the logits beyond the tokenizer are padding
   generation.end = data.tokenizer->end_of_document();
-  const std::vector<int32_t> made = generate(trainer.model(), ids, generation);
+  const std::vector<int32_t> made = generate(model, ids, generation);
   ids.insert(ids.end(), made.begin(), made.end());
   const std::string text = data.tokenizer->continuation(ids, first);
   fmt::print("{}{}\n", options.prompt, text);

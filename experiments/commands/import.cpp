@@ -16,7 +16,7 @@ struct ImportOptions {
 };
 
 int run_import(const ImportOptions& o, const CommandContext& context) {
-  const HfImport imported = import_model(o.folder, o.allowed);
+  HfImport imported = import_model(o.folder, o.allowed);
   save_import(imported, o.folder, o.out);
   const HfDescription& d = imported.description;
   if (!context.global.quiet) {
