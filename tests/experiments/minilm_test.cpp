@@ -91,6 +91,52 @@ struct Against {
   }
 };
 
+// Text by text, unbatched.
+void check_hidden_states(Bert& bert, const RunText& text, const std::vector<std::string>& texts) {
+  const Tensor counts = read_fixture("minilm.h5", "counts"), ids = read_fixture("minilm.h5", "ids");
+  Against first("hidden_first"), sums("hidden_signed");
+  int64_t at = 0, wrong = 0;
+  for (size_t i = 0; i < texts.size(); ++i) {
+    const EncodedText encoded = encode_for_bert(text.tokenizer, texts[i], text.sentence.tokens);
+    const int64_t n = std::ssize(encoded.ids);
+    REQUIRE(n == static_cast<int64_t>(counts.data<double>()[i]));
+    for (int64_t t = 0; t < n; ++t)
+      wrong +=
+          encoded.ids[static_cast<size_t>(t)] != static_cast<int32_t>(ids.data<double>()[at + t]);
+    at += n;
+    ModelInput input;
+    input.ids = Tensor::from(encoded.ids, {1, n});
+    const Tensor hidden = bert.hidden_states(input, Context{}).value().to(DType::f64);
+    for (int64_t t = 0; t < n; ++t) {
+      first.add_row(hidden.data<double>() + t * kDim, false);
+      sums.add_row(hidden.data<double>() + t * kDim, true);
+    }
+  }
+  CHECK(wrong == 0);
+  CHECK(at == ids.numel());
+  first.check(kHidden);
+  sums.check(kHidden);
+  WARN("all-MiniLM-L6-v2: the hidden states differ by at most "
+       << std::max(first.largest, sums.largest));
+}
+
+void check_vectors(Bert& bert, const RunText& text, const std::vector<std::string>& texts) {
+  CHECK(text.sentence.pooling == "mean");
+  CHECK(text.sentence.normalize);
+  CHECK(text.sentence.tokens == 256);
+  const Tensor vectors =
+      embed_texts(bert, text.tokenizer, texts, text.sentence, 32).vectors.to(DType::f64);
+  Against whole("vectors_first"), vector_sums("vectors_signed");
+  for (int64_t i = 0; i < std::ssize(texts); ++i) {
+    whole.add_row(vectors.data<double>() + i * kDim, false);
+    vector_sums.add_row(vectors.data<double>() + i * kDim, true);
+  }
+  whole.check(kVectors);
+  vector_sums.check(kVectors);
+  WARN("all-MiniLM-L6-v2: the sentence vectors differ by at most "
+       << std::max(whole.largest, vector_sums.largest));
+}
+
 }  // namespace
 
 TEST_CASE("all-MiniLM-L6-v2: ids, hidden states, sentence vectors and the detector's count") {
@@ -117,43 +163,6 @@ TEST_CASE("all-MiniLM-L6-v2: ids, hidden states, sentence vectors and the detect
   CHECK(std::count_if(detection.norms.begin(), detection.norms.end(),
                       [](const DetectedNorm& n) { return n.verdict == Verdict::foldable; }) == 1);
 
-  const Tensor counts = read_fixture("minilm.h5", "counts"), ids = read_fixture("minilm.h5", "ids");
-  Against first("hidden_first"), sums("hidden_signed");
-  int64_t at = 0, wrong = 0;
-  for (size_t i = 0; i < texts.size(); ++i) {
-    const EncodedText encoded = encode_for_bert(text->tokenizer, texts[i], text->sentence.tokens);
-    const int64_t n = std::ssize(encoded.ids);
-    REQUIRE(n == static_cast<int64_t>(counts.data<double>()[i]));
-    for (int64_t t = 0; t < n; ++t)
-      wrong +=
-          encoded.ids[static_cast<size_t>(t)] != static_cast<int32_t>(ids.data<double>()[at + t]);
-    at += n;
-    ModelInput input;
-    input.ids = Tensor::from(encoded.ids, {1, n});
-    const Tensor hidden = bert->hidden_states(input, Context{}).value().to(DType::f64);
-    for (int64_t t = 0; t < n; ++t) {
-      first.add_row(hidden.data<double>() + t * kDim, false);
-      sums.add_row(hidden.data<double>() + t * kDim, true);
-    }
-  }
-  CHECK(wrong == 0);
-  CHECK(at == ids.numel());
-  first.check(kHidden);
-  sums.check(kHidden);
-
-  CHECK(text->sentence.pooling == "mean");
-  CHECK(text->sentence.normalize);
-  CHECK(text->sentence.tokens == 256);
-  const Tensor vectors =
-      embed_texts(*bert, text->tokenizer, texts, text->sentence, 32).vectors.to(DType::f64);
-  Against whole("vectors_first"), vector_sums("vectors_signed");
-  for (int64_t i = 0; i < std::ssize(texts); ++i) {
-    whole.add_row(vectors.data<double>() + i * kDim, false);
-    vector_sums.add_row(vectors.data<double>() + i * kDim, true);
-  }
-  whole.check(kVectors);
-  vector_sums.check(kVectors);
-  WARN("all-MiniLM-L6-v2, largest differences: hidden states "
-       << std::max(first.largest, sums.largest) << ", sentence vectors "
-       << std::max(whole.largest, vector_sums.largest));
+  check_hidden_states(*bert, *text, texts);
+  check_vectors(*bert, *text, texts);
 }

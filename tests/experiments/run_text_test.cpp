@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr double kFloat32 = 1e-5;   // of a mean over some dozen positions
-constexpr double kFloat64 = 1e-12;  // sums in another order
+constexpr double kFloat64 = 1e-11;  // sums in another order
 
 const std::string kText =
     "The cat sat on the mat.\n\n  caf\u00e9 \u4f60\u597d \U0001f600, it's 1,000 "
@@ -35,6 +35,7 @@ void write_hf_folder(const std::string& family, const std::string& tokenizer,
   config["vocab_size"] = vocab;
   for (const char* key : {"n_positions", "max_position_embeddings", "seq_length"})
     if (config.contains(key)) config[key] = 24;
+  if (family == "bloom") config["seq_length"] = 24;
   HfDescription d = read_hf_config(config, "config.json");
   d.config.model.dtype = "float64";
   d.config.model.init_std = 0.3;
@@ -138,8 +139,8 @@ TEST_CASE(
     p.expect("fold " + p.run + " --out " + p.folded + " " + d.fold);
     const double slow = slow_loss(p.hf, kText, 24);
     CHECK(slow > 1);
-    CHECK(std::abs(p.loss_of(p.run) - slow) < kFloat64 * slow * 10);
-    CHECK(std::abs(p.loss_of(p.hf) - slow) < kFloat64 * slow * 10);
+    CHECK(std::abs(p.loss_of(p.run) - slow) < kFloat64 * slow);
+    CHECK(std::abs(p.loss_of(p.hf) - slow) < kFloat64 * slow);
     CHECK(std::abs(p.loss_of(p.folded) - slow) < kFloat32 * slow);
     CHECK(std::abs(slow_loss(p.hf, kText + " more", 24) - slow) > 1e-4);  // the measure sees text
     check_says(p.expect("eval " + p.run + " --text " + p.text), "that do not overlap");
@@ -249,7 +250,7 @@ TEST_CASE("embed: HDF5, bad input, and a BERT that was trained here") {
     const std::string config = p.folder.file("c.toml"), out = p.folder.file(family);
     write_bytes(config, family_toml(p.folder, family));
     write_bytes(p.text, kSentences);
-    p.expect("train " + config + " --set run.steps=1 --set run.out=" + out);
+    p.expect("train " + config + " --set run.steps=2 --set run.out=" + out);
     p.expect("embed " + out + to + "jsonl");
     CHECK(read_lines(p.folder.file("v.jsonl")).size() == 5);
   }
