@@ -150,14 +150,15 @@ std::string stored_types(const Safetensors& file, bool& all_f64) {
 }
 
 // A model whose tokenizer is not known can still be looked at and folded.
-std::optional<RunText> text_of(HfImport& imported, const std::string& source) {
+std::optional<RunText> text_of(const HfImport& imported, const std::string& source,
+                               std::vector<std::string>& notes) {
   if (reads_images(imported.description.config)) return {};
   try {
     const std::optional<RunText> text = text_of_hf_folder(source);
-    if (!text) imported.notes.push_back("no tokenizer in " + source);
+    if (!text) notes.push_back("no tokenizer in " + source);
     return text;
   } catch (const Error& error) {
-    imported.notes.push_back(std::string("the tokenizer was not read: ") + error.what());
+    notes.push_back(std::string("the tokenizer was not read: ") + error.what());
     return {};
   }
 }
@@ -199,9 +200,11 @@ nlohmann::json import_attributes(const HfImport& imported, const std::string& so
             {"config", imported.config_json}}}};
 }
 
-void save_import(HfImport& imported, const std::string& source, const std::string& out) {
+std::vector<std::string> save_import(const HfImport& imported, const std::string& source,
+                                     const std::string& out) {
   CBWC_CHECK(!fs::exists(out), out, ": exists, nothing was changed; give another --out");
-  const std::optional<RunText> text = text_of(imported, source);
+  std::vector<std::string> notes;
+  const std::optional<RunText> text = text_of(imported, source, notes);
   const HfDescription& d = imported.description;
   try {
     const RunDirectory dir = RunDirectory::create(out, d.config);
@@ -216,6 +219,7 @@ void save_import(HfImport& imported, const std::string& source, const std::strin
     fs::remove_all(out, ignored);  // it was not there before
     throw;
   }
+  return notes;
 }
 
 void export_model(const Model& model, const Config& config, const DataShape& shape,

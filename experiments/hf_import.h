@@ -24,8 +24,9 @@ struct HfImport {
 HfImport import_model(const std::string& folder, const std::vector<std::string>& allowed = {});
 nlohmann::json import_attributes(const HfImport& model, const std::string& source);
 // `out`: a new folder with config.toml, a checkpoint, and the tokenizer where there is one that is
-// known (else a note of `model` says why).
-void save_import(HfImport& model, const std::string& source, const std::string& out);
+// known. Returns notes: why there is none.
+std::vector<std::string> save_import(const HfImport& model, const std::string& source,
+                                     const std::string& out);
 
 // Writes config.json and model.safetensors into the new folder `out`. `type`: of the weights; by
 // default the model's own. `base`: see write_hf_config().

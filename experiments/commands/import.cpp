@@ -17,7 +17,8 @@ struct ImportOptions {
 
 int run_import(const ImportOptions& o, const CommandContext& context) {
   HfImport imported = import_model(o.folder, o.allowed);
-  save_import(imported, o.folder, o.out);
+  const std::vector<std::string> more = save_import(imported, o.folder, o.out);
+  imported.notes.insert(imported.notes.end(), more.begin(), more.end());
   const HfDescription& d = imported.description;
   if (!context.global.quiet) {
     for (const std::string& note : imported.notes) fmt::print("note: {}\n", note);
