@@ -1,6 +1,8 @@
 // cbwc generate RUN: text from a trained run.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "data/instructions.h"
 #include "data/text.h"
 #include "experiments/command.h"
@@ -19,6 +21,21 @@ struct GenerateOptions {
   int64_t seed = 1;
 };
 
+// A model of instructions answers from where its prompt ends, so that the answer needs room behind
+// it; as in training, a long prompt loses tokens at its left. Other texts slide through the
+// context.
+void fit_prompt(std::vector<int32_t>& ids, const GenerationOptions& o, bool instructions) {
+  const int64_t room = instructions ? std::max<int64_t>(1, o.context - o.tokens) : o.context;
+  const int64_t length = std::ssize(ids);
+  if (length <= room) return;
+  ids.erase(ids.begin(), ids.end() - room);
+  fmt::print(stderr, "warning: the prompt has {} tokens, of which the last {} are read: {}\n",
+             length, room,
+             instructions ? fmt::format("the model's context of {} is to hold --tokens {} as well",
+                                        o.context, o.tokens)
+                          : "the model's context holds no more");
+}
+
 int run_generate(const GenerateOptions& options, const CommandContext& context) {
   require_cpu(context.global.device);
   const size_t bad = invalid_utf8(options.prompt);
@@ -26,6 +43,8 @@ int run_generate(const GenerateOptions& options, const CommandContext& context) 
   const TextModel run = open_text_model(options.run);
   const TrainingData& data = run.data;
   Model& model = *run.model;
+  CBWC_CHECK(options.input.empty() || data.instructions, "--input is for models of instructions; ",
+             options.run, " is none");
   if (task_of(run.config) == Task::translation) {
     const std::string text = translate_text(model, data, run.config, options.prompt);
     fmt::print("{}\n", text);
@@ -42,12 +61,13 @@ int run_generate(const GenerateOptions& options, const CommandContext& context) 
   const size_t prompt = asked_ids.size();
   ids.insert(ids.end(), asked_ids.begin(), asked_ids.end());
   if (ids.empty()) ids.push_back(data.tokenizer->end_of_document());
-  const size_t first = ids.size();
   GenerationOptions generation = options.generation;
   generation.seed = static_cast<uint64_t>(options.seed);
   generation.context = run.config.model.context;
   generation.vocab = data.shape.vocab;  // rows of the logits beyond the tokenizer are padding
   generation.end = data.tokenizer->end_of_document();
+  fit_prompt(ids, generation, data.instructions);
+  const size_t first = ids.size();
   const std::vector<int32_t> made = generate(model, ids, generation);
   ids.insert(ids.end(), made.begin(), made.end());
   const std::string text = data.tokenizer->continuation(ids, first);

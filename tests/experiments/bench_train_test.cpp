@@ -67,7 +67,7 @@ TEST_CASE("bench train: --seq is bounded by the context, which is also its defau
   TrainBenchOptions o = quick();
   o.arms = {"layernorm"};
   o.seq = 17;
-  CHECK_THROWS_WITH(bench_train(config, o), Catch::Contains("model.context"));
+  CHECK_THROWS_WITH(bench_train(config, o), ContainsSubstring("model.context"));
   o.seq = 0;
   CHECK(bench_train(config, o).seq == 16);
 }

@@ -197,7 +197,7 @@ TEST_CASE("a fold's record says all of the plan and reads back") {
     f(bad["folded"]["plan"]);
     checkpoint.attributes_json = bad.dump();
     write_checkpoint(path, checkpoint);
-    CHECK_THROWS_WITH(source.load("folded"), Catch::Contains(path) && Catch::Contains(message));
+    CHECK_THROWS_WITH(source.load("folded"), ContainsSubstring(path) && ContainsSubstring(message));
   };
   refused([](nlohmann::json& p) { p.erase("norms"); }, "record");
   refused([](nlohmann::json& p) { p["norms"][0] = "nowhere"; }, "'nowhere'");

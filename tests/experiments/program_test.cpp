@@ -14,6 +14,7 @@
 #include "experiments/model_graph.h"
 #include "experiments/report.h"
 #include "experiments/run_directory.h"
+#include "tests/experiments/tiny_families.h"
 #include "tests/experiments/tiny_run.h"
 #include "tests/support/catch.h"
 
@@ -262,9 +263,31 @@ TEST_CASE("eval and generate read a run") {
              c = p.run(generate + "--seed 4");
   CHECK(a.exit_code == 0);
   CHECK(a.out.find("the mean") == 0);
+  CHECK(a.err.find("of which the last") == std::string::npos);
   CHECK(a.out == b.out);
   CHECK(a.out != c.out);
   CHECK(p.run(generate + "--top-k 1 --seed 3").out == p.run(generate + "--temperature 0").out);
+}
+
+TEST_CASE("An instruction that is longer than the model's context leaves room for its answer") {
+  TemporaryFolder folder;
+  write_bytes(folder.file("i.toml"), testing::family_toml(folder, "instructions"));
+  REQUIRE(run_cbwc(folder, "train " + folder.file("i.toml") + " --quiet --out " + folder.file("i"))
+              .exit_code == 0);
+  const std::string line = "generate " + folder.file("i") + " --tokens 5 --temperature 0 ";
+  const std::string prompt = "--prompt '" + std::string(300, 'x') + "'";
+  const auto cut = run_cbwc(folder, line + prompt + " --json " + folder.file("g.json"));
+  INFO(cut.err);
+  REQUIRE(cut.exit_code == 0);
+  const Config config = RunDirectory::open(folder.file("i")).config();
+  const std::string kept = std::to_string(config.model.context - 5);
+  CHECK(cut.err.find("of which the last " + kept + " are read") != std::string::npos);
+  // The end of the prompt is what both read; all else was cut.
+  const auto text = read_json(folder.file("g.json")).at("results").at("text");
+  const auto shorter =
+      run_cbwc(folder, line + prompt.substr(0, 200) + "' --json " + folder.file("h.json"));
+  REQUIRE(shorter.exit_code == 0);
+  CHECK(read_json(folder.file("h.json")).at("results").at("text") == text);
 }
 
 TEST_CASE("Early stopping ends a run that no longer improves") {

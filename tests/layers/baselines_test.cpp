@@ -81,5 +81,5 @@ TEST_CASE("Baselines refuse what they cannot read") {
   BaselineConfig empty = config_of(Baseline::mlp);
   empty.classes = 0;
   CHECK_THROWS_AS(BaselineModel(empty, 1), Error);
-  CHECK_THROWS_WITH(parse_baseline("forest"), Catch::Contains("bag_of_words"));
+  CHECK_THROWS_WITH(parse_baseline("forest"), ContainsSubstring("bag_of_words"));
 }

@@ -205,7 +205,7 @@ TEST_CASE("a grouped convolution refuses to be centred") {
   const Conv2dConfig depthwise{4, 4, 3, {.padding = 1, .groups = 4}};
   const Init init{1, DType::f64, 0.5};
   CHECK_THROWS_WITH(Conv2d(nullptr, "conv", depthwise, true, init),
-                    Catch::Contains("conv") && Catch::Contains("4 groups"));
+                    ContainsSubstring("conv") && ContainsSubstring("4 groups"));
   Conv2d plain(nullptr, "conv", depthwise, false, init);
   CHECK(plain.forward(sample({2, 4, 5, 5}, 1, "x")).shape() == Shape{2, 4, 5, 5});
   CHECK(plain.describe().find("groups 4") != std::string::npos);
