@@ -182,4 +182,14 @@ std::string narrow(StoredType type, const Tensor& from, const std::string& who) 
   return std::string(static_cast<const char*>(same.raw()), same.bytes());
 }
 
+Tensor rounded(StoredType type, const Tensor& values) {
+  if (values.dtype() == dtype_of_stored(type) && type == stored_of_dtype(values.dtype()))
+    return values;
+  const Tensor whole = values.contiguous(),
+               out = Tensor::empty(values.shape(), dtype_of_stored(type));
+  const std::string bytes = narrow(type, whole, "rounded");
+  widen(type, reinterpret_cast<const unsigned char*>(bytes.data()), out);
+  return out.to(values.dtype());
+}
+
 }  // namespace cbwc

@@ -12,4 +12,7 @@ void widen(StoredType type, const unsigned char* from, const Tensor& to);
 // not fit.
 std::string narrow(StoredType type, const Tensor& from, const std::string& who);
 
+// What such a file gives back of these values: rounded once, in their own dtype.
+Tensor rounded(StoredType type, const Tensor& values);
+
 }  // namespace cbwc

@@ -1,9 +1,12 @@
-// cbwc fold: detect, plan, apply, verify, and only then write a folder like a run's.
+// cbwc fold: detect, plan, apply, verify, and only then write a folder: like a run's, or of a model
+// in a Hugging Face folder another one of that form.
 #pragma once
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "data/safetensors.h"
+#include "experiments/fold_check.h"
 #include "experiments/model_graph.h"
 #include "layers/folding.h"
 
@@ -17,19 +20,19 @@ struct FoldRequest {
   bool carry_mean = false;  // fold more norms by carrying means where that pays (method.md 5)
   // Largest difference that passes, as Verification::max_rel.
   double tolerance64 = 1e-10, tolerance32 = 1e-4;
+  // Of a Hugging Face folder only. What to verify on, as real_input(); the type of the weights that
+  // are written, by default that of those read; options as import_model().
+  std::string text = {}, images = {};
+  std::optional<StoredType> type = {};
+  std::vector<std::string> allowed = {};
 };
 
-// The model before against the one after, on one set of inputs.
-struct Verification {
-  std::string input, dtype;
-  int64_t positions = 0;
-  double max_abs = 0;           // over all logits
-  double max_rel = 0;           // max_abs over the largest logit before; infinite for a NaN
-  double argmax_agreement = 0;  // part of the positions with the same likeliest answer
-  bool passed = false;
+// Weights of half precision, before against after, both computed in float32; beside it what
+// rounding to that type does to the logits with nothing folded.
+struct HalfError {
+  Verification fold, rounding;  // dtype: of the weights
+  std::string rounding_of;      // which float32 model was rounded
 };
-Verification compare_logits(Model& before, Model& after, const ModelInput& values,
-                            const std::string& input, double tolerance);
 
 struct FoldReport {
   Config source, folded;  // configs
@@ -44,6 +47,9 @@ struct FoldReport {
   std::vector<Verification> verifications;
   std::vector<std::string> notes;
   bool failed = false;  // the verification: nothing was written
+  std::vector<std::pair<std::string, std::string>> reasons = {};  // every norm: why it folds or not
+  std::string stored = {};  // of a Hugging Face folder: the type written, "F16"
+  std::vector<HalfError> half = {};
 };
 
 // Error for bad input; a failed verification is reported.
@@ -51,5 +57,6 @@ FoldReport run_fold(const FoldRequest& request);
 
 std::string fold_text(const FoldReport& report);
 nlohmann::json fold_json(const FoldReport& report);  // `results` of cli.md
+nlohmann::json half_json(const std::vector<HalfError>& half);
 
 }  // namespace cbwc

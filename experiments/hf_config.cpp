@@ -383,6 +383,10 @@ Json write_hf_config(const Config& config, const DataShape& shape, const Json& b
   Json json = base.is_object() ? base : Json::object();
   for (const Architecture& a : kArchitectures) {
     if (m.family != a.family || (m.family == "bert" && m.task != a.task)) continue;
+    // A BERT's other heads are kept beside what is read (hf_tables.h): its class stays.
+    if (m.family == "bert" && json.value("architectures", Json()) == Json({"BertForPreTraining"}) &&
+        m.task == "mlm")
+      break;
     json["architectures"] = {a.name};
     json["model_type"] = a.model_type;
     break;

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "experiments/hf_layout.h"
+#include "experiments/hf_note.h"
 #include "experiments/json_output.h"
 #include "experiments/model_graph.h"
 #include "experiments/run_directory.h"
@@ -117,16 +118,21 @@ class Filler {
 
   void check_rest(HfImport& report) {
     std::vector<std::regex> patterns;
-    for (const auto& [pattern, unused] : table_.unread) patterns.emplace_back(pattern);
+    for (const HfUnread& unread : table_.unread) patterns.emplace_back(unread.pattern);
     std::vector<int64_t> counts(patterns.size());
     for (const Safetensors::Entry& e : file_.entries()) {
       if (read_.count(e.name) != 0) continue;
       size_t i = 0;
       while (i < patterns.size() && !std::regex_match(e.name, patterns[i])) ++i;
-      if (i == patterns.size())
+      if (i == patterns.size()) {
         unknown_.push_back(e.name + " " + to_string(e.shape));
-      else if (++counts[i] == 1)
-        report.notes.push_back(e.name + ": not read: " + table_.unread[i].second);
+        continue;
+      }
+      const HfUnread& unread = table_.unread[i];
+      if (unread.kept) report.kept[e.name] = file_.read(e);
+      if (++counts[i] == 1)
+        report.notes.push_back(e.name + (unread.kept ? ": kept, not read: " : ": not read: ") +
+                               unread.reason);
     }
   }
 
@@ -139,14 +145,55 @@ class Filler {
   std::vector<std::string> missing_, misshapen_, unknown_;
 };
 
+// Without the correction of a tied head, which stays in float32 beside half precision.
 std::string stored_types(const Safetensors& file, bool& all_f64) {
   std::set<std::string> types;
   for (const Safetensors::Entry& e : file.entries())
-    if (is_float(dtype_of_stored(e.type))) types.insert(stored_name(e.type));
+    if (is_float(dtype_of_stored(e.type)) && !is_row_means(e.name))
+      types.insert(stored_name(e.type));
   all_f64 = types == std::set<std::string>{"F64"};
   std::string out;
   for (const std::string& type : types) out += (out.empty() ? "" : ", ") + type;
   return out;
+}
+
+// A head that a fold has untied; of GPT-2 alone a config says so too.
+bool was_untied(const std::vector<FoldPlan>& folds) {
+  for (const FoldPlan& plan : folds)
+    if (!plan.ties.empty()) return plan.tied == HeadTie::untie;
+  return false;
+}
+
+void read_description(HfImport& out, const fs::path& folder,
+                      const std::vector<std::string>& allowed) {
+  const std::string file = (folder / "config.json").string(), note = (folder / kNoteFile).string();
+  out.config_json = read_json(file);
+  nlohmann::json config = out.config_json, note_file;
+  HfNote read;
+  if (fs::exists(note)) {
+    note_file = read_json(note);
+    read = read_note(note_file, note);
+    const bool tied = !config.is_object() || config.value("tie_word_embeddings", true);
+    CBWC_CHECK(!was_untied(read.folds) || !tied, note,
+               ": the head was untied, but tie_word_embeddings of config.json is not false");
+    if (was_untied(read.folds) && config.value("model_type", "") != "gpt2")
+      config.erase("tie_word_embeddings");
+  }
+  out.description = read_hf_config(config, file, allowed);
+  if (note_file.is_null()) return;
+  CBWC_CHECK(read.architecture == out.description.architecture, note, ": architecture is ",
+             read.architecture, ", config.json says ", out.description.architecture);
+  check_note(note_file, read, out.description.config, note);
+  out.folds = read.folds;
+  out.folded = read.folded;
+}
+
+// What the arm is called when no LayerNorm is left.
+void name_arm(HfImport& out, const HfTable& table) {
+  size_t norms = 0, folded = 0;
+  for (const HfTensor& t : table.tensors) norms += t.ours.ends_with(".gamma");
+  for (const FoldPlan& plan : out.folds) folded += plan.norms.size();
+  if (norms == folded) out.description.config.model.norm = "rmsnorm";
 }
 
 // A model whose tokenizer is not known can still be looked at and folded.
@@ -163,41 +210,43 @@ std::optional<RunText> text_of(const HfImport& imported, const std::string& sour
   }
 }
 
+nlohmann::json attributes_of(const HfImport& imported, const std::string& source) {
+  const HfDescription& d = imported.description;
+  nlohmann::json out = {{"step", 0},
+                        {"seed", d.config.run.seeds.at(0)},
+                        {"data_checksum", ""},
+                        {"shape", shape_json(d.shape)},
+                        {"imported",
+                         {{"from", source},
+                          {"architecture", d.architecture},
+                          {"stored", imported.stored},
+                          {"config", imported.config_json}}}};
+  if (!imported.folded.is_null()) out["folded"] = imported.folded;
+  return out;
+}
+
 }  // namespace
 
 HfImport import_model(const std::string& folder, const std::vector<std::string>& allowed) {
   CBWC_CHECK(fs::is_directory(folder), folder, ": is not a folder");
-  const std::string config_file = (fs::path(folder) / "config.json").string();
-  CBWC_CHECK(fs::exists(config_file), folder, ": no config.json in it");
+  CBWC_CHECK(fs::exists(fs::path(folder) / "config.json"), folder, ": no config.json in it");
   HfImport out;
-  out.config_json = read_json(config_file);
-  out.description = read_hf_config(out.config_json, config_file, allowed);
+  read_description(out, folder, allowed);
   HfDescription& d = out.description;
   const Safetensors file(folder);
   bool all_f64 = false;
   out.stored = stored_types(file, all_f64);
   d.config.model.dtype = all_f64 ? "float64" : "float32";
+  const HfTable table = hf_table(d.config, out.folds);
   try {
-    out.model = empty_model(d.config, d.shape, parse_dtype(d.config.model.dtype));
-    Filler(file, hf_table(d.config), hf_sizes(d.config, d.shape), *out.model).fill(out);
+    out.model = empty_model(d.config, d.shape, parse_dtype(d.config.model.dtype), out.folds);
+    Filler(file, table, hf_sizes(d.config, d.shape), *out.model).fill(out);
   } catch (const Error& error) {
     detail::fail(file.files().size() == 1 ? file.files()[0] : folder, ": ", error.what());
   }
+  name_arm(out, table);
   out.parameters = out.model->parameter_count();
   return out;
-}
-
-nlohmann::json import_attributes(const HfImport& imported, const std::string& source) {
-  const HfDescription& d = imported.description;
-  return {{"step", 0},
-          {"seed", d.config.run.seeds.at(0)},
-          {"data_checksum", ""},
-          {"shape", shape_json(d.shape)},
-          {"imported",
-           {{"from", source},
-            {"architecture", d.architecture},
-            {"stored", imported.stored},
-            {"config", imported.config_json}}}};
 }
 
 std::vector<std::string> save_import(const HfImport& imported, const std::string& source,
@@ -205,13 +254,14 @@ std::vector<std::string> save_import(const HfImport& imported, const std::string
   CBWC_CHECK(!fs::exists(out), out, ": exists, nothing was changed; give another --out");
   std::vector<std::string> notes;
   const std::optional<RunText> text = text_of(imported, source, notes);
-  const HfDescription& d = imported.description;
   try {
-    const RunDirectory dir = RunDirectory::create(out, d.config);
+    const RunDirectory dir = RunDirectory::create(out, imported.description.config);
     Checkpoint checkpoint;
     for (const auto& [name, value] : imported.model->state())
       checkpoint.tensors.emplace_back("model/" + name, value);
-    checkpoint.attributes_json = import_attributes(imported, source).dump();
+    for (const auto& [name, value] : imported.kept)
+      checkpoint.tensors.emplace_back("kept/" + name, value);
+    checkpoint.attributes_json = attributes_of(imported, source).dump();
     if (text) write_run_text(*text, out);
     dir.save_checkpoint(0, checkpoint, 1);
   } catch (...) {
@@ -222,31 +272,16 @@ std::vector<std::string> save_import(const HfImport& imported, const std::string
   return notes;
 }
 
-void export_model(const Model& model, const Config& config, const DataShape& shape,
-                  const nlohmann::json& base, const std::string& out,
-                  std::optional<StoredType> type) {
-  CBWC_CHECK(!fs::exists(out), out, ": exists, nothing was changed; give another --out");
-  nlohmann::json json = write_hf_config(config, shape, base);
-  if (type) json["torch_dtype"] = torch_name(*type);
-  const HfTable table = hf_table(config);
-  const HfSizes sizes = hf_sizes(config, shape);
-  std::vector<SafetensorsItem> items;
-  for (const HfTensor& t : table.tensors) {
-    const std::vector<Tensor> parts = to_hf(t, model.parameter(t.ours)->value(), sizes);
-    for (size_t i = 0; i < parts.size(); ++i) items.push_back({t.theirs[i], parts[i], type});
-  }
-  // A bare body has no prefix.
-  if (config.model.family == "bert" && config.model.task == "hidden_states")
-    for (SafetensorsItem& item : items) item.name = item.name.substr(table.prefix.size());
-  try {
-    fs::create_directories(out);
-    write_safetensors((fs::path(out) / "model.safetensors").string(), items, {{"format", "pt"}});
-    write_text_file((fs::path(out) / "config.json").string(), json.dump(2) + "\n");
-  } catch (...) {
-    std::error_code ignored;
-    fs::remove_all(out, ignored);
-    throw;
-  }
+LoadedModel loaded_import(HfImport imported, const std::string& source) {
+  LoadedModel loaded;
+  loaded.attributes = attributes_of(imported, source);
+  loaded.config = imported.description.config;
+  loaded.shape = imported.description.shape;
+  loaded.checkpoint_path = loaded.folder = source;
+  loaded.folds = std::move(imported.folds);
+  loaded.kept = std::move(imported.kept);
+  loaded.model = std::move(imported.model);
+  return loaded;
 }
 
 }  // namespace cbwc

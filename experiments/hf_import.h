@@ -1,5 +1,5 @@
-// A Hugging Face model folder (config.json, model.safetensors or its shards) <-> a folder like a
-// run's, which detect, fold, generate and the others read.
+// A Hugging Face model folder (config.json, model.safetensors or its shards) -> a model in memory,
+// or a folder like a run's. A folded one with modeling_note.json gives the folded model.
 #pragma once
 #include <nlohmann/json.hpp>
 #include <string>
@@ -18,20 +18,18 @@ struct HfImport {
   std::string stored;              // types in the file: "F32", "F16"
   std::vector<std::string> notes;  // what was not read, and why
   int64_t tensors = 0, parameters = 0;
+  NamedTensors kept = {};            // weights that this model does not read, by their names
+  std::vector<FoldPlan> folds = {};  // of modeling_note.json
+  nlohmann::json folded = {};        // its record; null: not folded
 };
 // Error in one line: an option that is not known or would change the function; every tensor that
-// is missing, not known, of another shape, or not finite.
+// is missing, not known, of another shape, or not finite; a note that contradicts itself.
 HfImport import_model(const std::string& folder, const std::vector<std::string>& allowed = {});
-nlohmann::json import_attributes(const HfImport& model, const std::string& source);
 // `out`: a new folder with config.toml, a checkpoint, and the tokenizer where there is one that is
 // known. Returns notes: why there is none.
 std::vector<std::string> save_import(const HfImport& model, const std::string& source,
                                      const std::string& out);
-
-// Writes config.json and model.safetensors into the new folder `out`. `type`: of the weights; by
-// default the model's own. `base`: see write_hf_config().
-void export_model(const Model& model, const Config& config, const DataShape& shape,
-                  const nlohmann::json& base, const std::string& out,
-                  std::optional<StoredType> type = {});
+// What load_model() would give for that folder, without writing it.
+LoadedModel loaded_import(HfImport model, const std::string& source);
 
 }  // namespace cbwc

@@ -32,6 +32,8 @@ const char* torch_name(StoredType type) {
   }
 }
 
+bool is_row_means(const std::string& name) { return name.ends_with(".row_means"); }
+
 Shape hf_shape(const HfTensor& t, const Shape& ours, const HfSizes& sizes) {
   Shape shape = ours;
   if (t.layout == HfLayout::transposed) shape = {ours[1], ours[0]};

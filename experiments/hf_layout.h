@@ -11,7 +11,8 @@ struct HfSizes {
   int64_t heads = 0, channels = 0, patch = 0;
 };
 HfSizes hf_sizes(const Config& config, const DataShape& shape);
-const char* torch_name(StoredType type);  // "float16", for config.json
+const char* torch_name(StoredType type);     // "float16", for config.json
+bool is_row_means(const std::string& name);  // a tied head's rank-one correction
 
 // The shape that each of theirs has when ours has `ours`.
 Shape hf_shape(const HfTensor& tensor, const Shape& ours, const HfSizes& sizes);

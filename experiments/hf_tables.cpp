@@ -191,17 +191,20 @@ HfTable bert_table(const Config::Model& m) {
   t.prefix = "bert.";
   add_rows(t, kBert, m.layers);
   t.unread = {{"(bert\\.)?embeddings\\.position_ids", "the numbers 0, 1, 2, ..."},
-              {"cls\\.seq_relationship\\..*", "the head for next sentences"}};
+              {"(bert\\.)?embeddings\\.token_type_ids", "zeros"},
+              {"cls\\.seq_relationship\\.(weight|bias)", "the head for next sentences", true}};
   if (m.task == "mlm") {
     add_rows(t, kBertMlm, m.layers);
     t.tied = "cls.predictions.decoder.weight";
     t.tied_to = "bert.embeddings.word_embeddings.weight";
+    t.head = "cls.predictions.decoder";
     t.unread.push_back({"cls\\.predictions\\.decoder\\.bias", "cls.predictions.bias again"});
   }
   if (m.task == "classification")
     add_rows(t, kBertClassifier, m.layers);
   else
-    t.unread.push_back({"(bert\\.)?pooler\\..*", "the pooler, which nothing here reads"});
+    t.unread.push_back(
+        {"(bert\\.)?pooler\\.dense\\.(weight|bias)", "the pooler, which nothing here reads", true});
   return t;
 }
 
@@ -214,7 +217,8 @@ HfTable swin_table(const Config::Model& m) {
     add_rows(t, kSwinBlock, m.depths[static_cast<size_t>(s)], s);
     if (s + 1 < stages) add_rows(t, kSwinMerge, 0, s);
   }
-  t.unread = {{".*\\.relative_position_index", "follows from the window's size"}};
+  t.unread = {{".*\\.relative_position_index", "follows from the window's size", true},
+              {"(swin\\.)?embeddings\\.mask_token", "for masked images only", true}};
   return t;
 }
 
@@ -227,17 +231,27 @@ HfTable decoder_table(const Row (&rows)[N], const Config::Model& m, const std::s
   if (tied) {
     t.tied = "lm_head.weight";
     t.tied_to = t.tensors[0].theirs[0];
+    t.head = "lm_head";
   } else if (m.family == "gpt") {
     add_row(t, "head", "lm_head", Kind::no_bias);
   }
-  if (m.family == "gpt")
-    t.unread = {{"(transformer\\.)?h\\.[0-9]+\\.attn\\.(bias|masked_bias)", "the causal mask"}};
+  t.unread = {{"(transformer\\.)?h\\.[0-9]+\\.attn\\.(bias|masked_bias)", "the causal mask"},
+              {"(model\\.)?layers\\.[0-9]+\\.self_attn\\.rotary_emb\\.inv_freq",
+               "follows from the width of a head"}};
   return t;
 }
 
-}  // namespace
+HfTable vit_table(const Config::Model& m) {
+  HfTable t;
+  t.prefix = "vit.";
+  add_rows(t, kVit, m.layers);
+  t.unread = {
+      {"(vit\\.)?embeddings\\.mask_token", "for masked images only", true},
+      {"(vit\\.)?pooler\\.dense\\.(weight|bias)", "the pooler, which nothing here reads", true}};
+  return t;
+}
 
-HfTable hf_table(const Config& config) {
+HfTable table_as_trained(const Config& config) {
   const Config::Model& m = config.model;
   if (m.family == "gpt") return decoder_table(kGpt2, m, "transformer.");
   if (m.family == "opt") return decoder_table(kOpt, m, "model.");
@@ -247,10 +261,43 @@ HfTable hf_table(const Config& config) {
   if (m.family == "swin") return swin_table(m);
   CBWC_CHECK(m.family == "vit", "model.family ", m.family,
              ": Hugging Face's models have no such family");
-  HfTable t;
-  t.prefix = "vit.";
-  add_rows(t, kVit, m.layers);
-  return t;
+  return vit_table(m);
+}
+
+// What a fold made of the tied head (method.md 5, "Ties").
+void settle_tie(HfTable& table, const FoldPlan& plan) {
+  if (plan.ties.empty() || table.tied.empty()) return;
+  const std::string& head = plan.ties[0].head;
+  if (plan.tied == HeadTie::rank_one)
+    table.tensors.push_back({head + ".row_means", {table.head + ".row_means"}});
+  if (plan.tied != HeadTie::untie) return;
+  table.tensors.push_back({head + ".weight", {table.tied}});
+  table.tied.clear();
+}
+
+}  // namespace
+
+HfTable hf_table(const Config& config, const std::vector<FoldPlan>& folds) {
+  HfTable table = table_as_trained(config);
+  for (const FoldPlan& plan : folds) settle_tie(table, plan);
+  return table;
+}
+
+HfTable written_table(const Config& config, const std::vector<FoldPlan>& folds) {
+  HfTable table = hf_table(config, folds);
+  if (config.model.family != "bert" || config.model.task != "hidden_states") return table;
+  for (HfTensor& t : table.tensors)
+    for (std::string& name : t.theirs) name = name.substr(table.prefix.size());
+  return table;
+}
+
+std::string hf_module(const HfTable& table, const std::string& ours) {
+  for (const HfTensor& t : table.tensors) {
+    const size_t dot = t.ours.rfind('.');
+    if (t.ours.compare(0, dot, ours) != 0) continue;
+    return t.theirs[0].substr(0, t.theirs[0].rfind('.'));
+  }
+  detail::fail("transformers' model has no module for '", ours, "'");
 }
 
 }  // namespace cbwc

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "experiments/config.h"
+#include "layers/folding.h"
 
 namespace cbwc {
 
@@ -24,6 +25,13 @@ struct HfTensor {
   int64_t leading = 0;  // extents of 1 in front of theirs
 };
 
+// A tensor that a model of this kind does not read, as a regular expression, and why. Kept: it is
+// somebody's weight, so it is stored beside the model and written back; else it is a buffer.
+struct HfUnread {
+  std::string pattern, reason;
+  bool kept = false;
+};
+
 // What a model of `config` is in a file. `prefix`: what all names of the body have in front in a
 // file with a head ("transformer."); files of the bare body leave it out.
 struct HfTable {
@@ -31,9 +39,15 @@ struct HfTable {
   std::string prefix;
   // A second name of one of our parameters: (theirs, theirs of the owner). Empty when untied.
   std::string tied, tied_to;
-  // Tensors that a model of this kind does not read, as regular expressions, each with the reason.
-  std::vector<std::pair<std::string, std::string>> unread;
+  std::vector<HfUnread> unread;
+  std::string head;  // their module that the tie is about: "lm_head"
 };
-HfTable hf_table(const Config& config);
+// `folds`: what `cbwc fold` did, which may have settled the tie.
+HfTable hf_table(const Config& config, const std::vector<FoldPlan>& folds = {});
+// The same with the names that a file of this architecture has: without the prefix where it is the
+// bare body.
+HfTable written_table(const Config& config, const std::vector<FoldPlan>& folds = {});
+// Their module that our module is: "transformer.h.0.ln_1" of "blocks.0.norm1". Error without one.
+std::string hf_module(const HfTable& table, const std::string& ours);
 
 }  // namespace cbwc

@@ -29,7 +29,8 @@ Place find_place(const std::string& model) {
     if (fs::exists(path / "config.toml")) return {model, "", model + "/checkpoints"};
     const fs::path above = fs::absolute(trimmed).parent_path();
     CBWC_CHECK(fs::exists(above / "config.toml"), model,
-               ": is neither a run directory nor the checkpoints folder of one (no config.toml)");
+               ": is neither a run directory nor the checkpoints folder of one (no config.toml), "
+               "nor a Hugging Face model (no config.json)");
     return {above.string(), "", model};
   }
   if (path.extension() != ".h5") return {};
@@ -80,17 +81,6 @@ LoadedModel fresh_model(const std::string& name, const std::vector<std::string>&
   return loaded;
 }
 
-LoadedModel hf_model(const std::string& folder) {
-  HfImport imported = import_model(folder);
-  LoadedModel loaded;
-  loaded.config = imported.description.config;
-  loaded.shape = imported.description.shape;
-  loaded.attributes = import_attributes(imported, folder);
-  loaded.model = std::move(imported.model);
-  loaded.checkpoint_path = loaded.folder = folder;
-  return loaded;
-}
-
 }  // namespace
 
 bool is_hf_folder(const std::string& path) {
@@ -118,8 +108,8 @@ std::unique_ptr<Model> empty_model(const Config& config, const DataShape& shape,
 
 LoadedModel load_model(const std::string& model, const std::vector<std::string>& sets) {
   if (is_hf_folder(model)) {
-    CBWC_CHECK(sets.empty(), model, ": is a trained model; --set can only change a config");
-    return hf_model(model);
+    CBWC_CHECK(sets.empty(), model, ": is a model; --set can only change a config");
+    return loaded_import(import_model(model), model);
   }
   const Place place = find_place(model);
   if (place.run.empty()) return fresh_model(model, sets);
@@ -146,7 +136,9 @@ LoadedModel load_model(const std::string& model, const std::vector<std::string>&
   loaded.attributes = nlohmann::json::parse(checkpoint.attributes_json);
   const NamedTensors values = tensors_below(checkpoint, "model/");
   for (const auto& [name, tensor] : checkpoint.tensors)
-    if (name.compare(0, 6, "model/") != 0) loaded.moments.push_back(name);
+    if (name.compare(0, 6, "model/") != 0 && name.compare(0, 5, "kept/") != 0)
+      loaded.moments.push_back(name);
+  loaded.kept = tensors_below(checkpoint, "kept/");
   const auto table = values.find("wte.weight");
   if (loaded.attributes.contains("shape"))
     loaded.shape = shape_from_json(loaded.attributes["shape"]);

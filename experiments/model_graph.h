@@ -24,17 +24,17 @@ struct LoadedModel {
   std::vector<std::string> warnings;  // damaged checkpoints that were passed over
   std::vector<FoldPlan> folds;        // what `cbwc fold` did to it, the first one first
   std::string folder;                 // of the run, or the Hugging Face folder; "": a config
+  NamedTensors kept;                  // an imported model's weights that nothing here reads
 };
 
 // A folder as Hugging Face writes it: config.json, and not a run's config.toml.
 bool is_hf_folder(const std::string& path);
 
 // `model`: a config file or the name of a shipped config; a run folder (its newest whole
-// checkpoint); a folder of checkpoints of a run, or one file of it; a Hugging Face folder, read as
-// `cbwc import` does. Nothing there is changed. Error
-// naming the tensor that is missing, unknown, of another shape or not finite, and when the run's
-// config.toml does not say model.norm_eps (cases.md P25).
-// `sets` as in load_config(), for a config only.
+// checkpoint); a folder of checkpoints of a run, or one file of it; a Hugging Face folder. Nothing
+// there is changed. Error naming the tensor that is missing, unknown, of another shape or not
+// finite, and when the run's config.toml does not say model.norm_eps (cases.md P25). `sets` as in
+// load_config(), for a config only.
 LoadedModel load_model(const std::string& model, const std::vector<std::string>& sets = {});
 
 // A model to load weights into, all of them zero but the gains, with the structure of its folds.

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "experiments/command.h"
+#include "experiments/hf_folder.h"
 #include "experiments/hf_import.h"
 #include "experiments/hf_layout.h"
 #include "experiments/json_output.h"
@@ -48,11 +49,9 @@ std::optional<StoredType> chosen_type(const std::string& dtype) {
 
 int run_export(const ExportOptions& o, const CommandContext& context) {
   const LoadedModel loaded = load_model(o.model);
-  CBWC_CHECK(!loaded.attributes.contains("folded"), o.model,
-             ": a folded model; transformers has no class that could read it");
-  const nlohmann::json none = nlohmann::json::object();
-  const nlohmann::json base = loaded.attributes.value("imported", none).value("config", none);
-  export_model(*loaded.model, loaded.config, loaded.shape, base, o.out, chosen_type(o.dtype));
+  HfFolder folder = hf_folder_of(loaded);
+  folder.type = chosen_type(o.dtype);
+  write_hf_folder(folder, o.out);
   if (!context.global.quiet) fmt::print("{}\n", o.out);
   write_command_json(context, "export", config_json(loaded.config),
                      {{"parameters", loaded.model->parameter_count()}});
@@ -81,8 +80,10 @@ void add_import_command(CLI::App& app, CommandContext& context) {
 
 void add_export_command(CLI::App& app, CommandContext& context) {
   auto o = std::make_shared<ExportOptions>();
-  CLI::App* command = app.add_subcommand(
-      "export", "write a model as transformers reads it: config.json and model.safetensors");
+  CLI::App* command = app.add_subcommand("export",
+                                         "write a model as transformers reads it: config.json and "
+                                         "model.safetensors; a folded one with "
+                                         "a loader that puts its RMSNorms in");
   command->add_option("model", o->model, "run directory, folder of checkpoints, or checkpoint")
       ->type_name("MODEL")
       ->required();

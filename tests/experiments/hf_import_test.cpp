@@ -2,6 +2,7 @@
 // folder that the other commands read.
 #include <functional>
 
+#include "experiments/hf_folder.h"
 #include "experiments/hf_import.h"
 #include "experiments/json_output.h"
 #include "experiments/model_graph.h"
@@ -93,6 +94,16 @@ TEST_CASE("options that would change the function are refused by name") {
                                    {"vit", "qkv_bias", false},
                                    {"swin", "use_absolute_embeddings", true},
                                    {"swin", "layer_norm_eps", 1e-6},
+                                   {"gpt2", "cross_attention_hidden_size", 16},
+                                   {"opt", "activation_function", "silu"},
+                                   {"phi", "hidden_act", "relu"},
+                                   {"bloom", "n_inner", 24},
+                                   {"bloom", "tie_word_embeddings", false},
+                                   {"bert_mlm", "type_vocab_size", 3},
+                                   {"bert_mlm", "add_cross_attention", true},
+                                   {"bert_mlm", "tie_word_embeddings", false},
+                                   {"vit", "hidden_act", "quick_gelu"},
+                                   {"swin", "hidden_act", "relu"},
                                    {"gpt2", "sliding_window", 4},
                                    {"vit", "new_option", "on"}};
   for (const Case& c : cases) {
@@ -102,11 +113,14 @@ TEST_CASE("options that would change the function are refused by name") {
   check_says(with_option("opt", "do_layer_norm_before", false), "350m");
   check_says(with_option("gpt2", "architectures", {"GPT2DoubleHeadsModel"}),
              "known are GPT2LMHead");
+  check_says(with_option("vit", "architectures", {"ViTModel"}),
+             "architecture ViTModel cannot be read");
   check_says(with_option("gpt2", "model_type", "opt"), "model_type");
   check_says(with_option("gpt2", "n_layer", "two"), "n_layer");
   check_says(with_option("gpt2", "hidden_size", 32), "different values");
   // Controls: options that do not matter, and one that the user says does not.
   CHECK(with_option("gpt2", "resid_pdrop", 0.3).empty());
+  CHECK(with_option("gpt2", "reorder_and_upcast_attn", true).empty());  // precision alone
   json config = fixture_config("gpt2");
   config["sliding_window"] = nullptr;
   CHECK(answer(config, fixture_items("gpt2")).empty());
@@ -184,6 +198,42 @@ TEST_CASE("buffers are passed over with a note, old names and bare bodies are re
   items.push_back({"bert.pooler.dense.weight", zeros({16, 16})});
   CHECK(answer(fixture_config("bert_mlm"), items, &notes).empty());
   CHECK(notes.size() == 3);
+}
+
+TEST_CASE("what transformers has saved beside the weights is no unexpected tensor") {
+  struct Case {
+    const char *family, *name;
+    Shape shape;
+    bool kept;
+  };
+  const std::vector<Case> cases = {
+      {"gpt2", "transformer.h.1.attn.bias", {1, 1, 7, 7}, false},
+      {"gpt2", "transformer.h.1.attn.masked_bias", {}, false},
+      {"phi", "model.layers.0.self_attn.rotary_emb.inv_freq", {1}, false},
+      {"bert_mlm", "bert.embeddings.position_ids", {1, 7}, false},
+      {"bert_mlm", "bert.embeddings.token_type_ids", {1, 7}, false},
+      {"bert_mlm", "cls.predictions.decoder.bias", {13}, false},
+      {"bert_mlm", "bert.pooler.dense.bias", {16}, true},
+      {"bert_mlm", "cls.seq_relationship.weight", {2, 16}, true},
+      {"vit", "vit.pooler.dense.weight", {12, 12}, true},
+      {"vit", "vit.embeddings.mask_token", {1, 1, 12}, true},
+      {"swin", "swin.embeddings.mask_token", {1, 1, 6}, true}};
+  for (const Case& c : cases) {
+    INFO(c.name);
+    const TemporaryFolder folder;
+    write_json(folder.file("config.json"), fixture_config(c.family));
+    Items items = fixture_items(c.family);
+    items.push_back({c.name, zeros(c.shape)});
+    write_safetensors(folder.file("model.safetensors"), items);
+    const HfImport m = import_model(folder.path());
+    CHECK(m.kept.count(c.name) == static_cast<size_t>(c.kept));
+    items.back().name += "_of_another";
+    check_says(answer(fixture_config(c.family), items), "not known: " + items.back().name);
+  }
+  // A Swin's own: kept as the integers that they are.
+  const HfImport swin = import_model(fixture_folder("swin"));
+  CHECK(swin.kept.size() == 5);
+  for (const auto& [name, value] : swin.kept) CHECK(value.dtype() == DType::i64);
 }
 
 // P61: a head that the file leaves out is the tied table, and an error when it is not tied.

@@ -2,10 +2,11 @@
 // gradient as transformers computes them, and the way back.
 #include <cmath>
 
+#include "experiments/hf_folder.h"
 #include "experiments/hf_import.h"
 #include "experiments/hf_layout.h"
 #include "layers/compare.h"
-#include "tests/data/temporary_folder.h"
+#include "tests/experiments/hf_fixtures.h"
 #include "tests/support/catch.h"
 #include "tests/support/model_checks.h"
 
@@ -17,37 +18,6 @@ namespace {
 constexpr double kFloat64 = 1e-9;   // sums in another order
 constexpr double kFloat32 = 1e-4;   // a few hundred roundings of 6e-8 in small models
 constexpr double kNotClose = 1e-5;  // what any wrong model leaves
-constexpr int64_t kBatch = 3, kTokens = 6, kVocab = 13;
-
-const std::vector<std::string> kFamilies = {
-    "gpt2", "opt", "phi", "bloom", "bert_mlm", "bert_classifier", "bert_model", "vit", "swin"};
-
-std::string fixture_folder(const std::string& family) {
-  return std::string(CBWC_SOURCE_DIR) + "/tests/fixtures/hf_" + family;
-}
-
-// The formulas of make_hf.py.
-ModelInput input_for(const HfDescription& d) {
-  ModelInput input;
-  if (reads_images(d.config)) {
-    const int64_t size = d.config.model.image;
-    std::vector<double> v;
-    for (int64_t i = 0; i < kBatch * 3 * size * size; ++i) {
-      const auto x = static_cast<double>(i);
-      v.push_back(std::sin(0.37 * x) * std::cos(0.011 * x) + 0.2);
-    }
-    input.images = Tensor::from(v, {kBatch, 3, size, size});
-    return input;
-  }
-  std::vector<int32_t> ids, types;
-  for (int64_t i = 0; i < kBatch * kTokens; ++i) {
-    ids.push_back(static_cast<int32_t>((i * i + 3 * i) % kVocab));
-    types.push_back(static_cast<int32_t>(i % kTokens * 2 / kTokens));
-  }
-  input.ids = Tensor::from(ids, {kBatch, kTokens});
-  if (d.config.model.family == "bert") input.token_types = Tensor::from(types, {kBatch, kTokens});
-  return input;
-}
 
 ModelTargets targets_for(const Tensor& logits) {
   std::vector<int32_t> out;
@@ -58,7 +28,7 @@ ModelTargets targets_for(const Tensor& logits) {
 }
 
 Tensor logits_of(const HfImport& m) {
-  return m.model->logits(input_for(m.description), {}).value().to(DType::f64);
+  return m.model->logits(hf_input(m.description), {}).value().to(DType::f64);
 }
 
 // transformers' gradients in our names and layouts.
@@ -80,10 +50,10 @@ NamedTensors expected_gradients(const HfImport& m, const Safetensors& expected) 
 
 void check_parity(const std::string& family, const std::string& folder, double tolerance) {
   INFO(family << " from " << folder);
-  const Safetensors expected(fixture_folder(family) + "/expected.safetensors");
+  const Safetensors expected(hf_fixture(family) + "/expected.safetensors");
   const HfImport m = import_model(folder);
   const Tensor want = expected.read("logits");
-  const ModelStep step = model_step(*m.model, input_for(m.description), targets_for(want));
+  const ModelStep step = model_step(*m.model, hf_input(m.description), targets_for(want));
   const Tensor got = step.logits.to(DType::f64).reshape(want.shape());
   CHECK(relative_difference(want, got) <= tolerance);
   NamedTensors gradients;
@@ -101,25 +71,13 @@ void check_parity(const std::string& family, const std::string& folder, double t
   CHECK(relative_difference(want, logits_of(m).reshape(want.shape())) > kNotClose);
 }
 
-// The fixture in another precision, as save_pretrained of such a model writes it.
-void write_as(const std::string& family, StoredType type, const TemporaryFolder& folder) {
-  const Safetensors file(fixture_folder(family));
-  std::vector<SafetensorsItem> items;
-  for (const Safetensors::Entry& e : file.entries()) {
-    const bool number = is_float(dtype_of_stored(e.type));
-    items.push_back({e.name, file.read(e), number ? type : e.type});
-  }
-  write_safetensors(folder.file("model.safetensors"), items);
-  write_bytes(folder.file("config.json"), read_bytes(fixture_folder(family) + "/config.json"));
-}
-
 }  // namespace
 
 TEST_CASE("imported models follow transformers") {
-  for (const std::string& family : kFamilies) {
-    check_parity(family, fixture_folder(family), kFloat64);
+  for (const std::string& family : kHfFamilies) {
+    check_parity(family, hf_fixture(family), kFloat64);
     const TemporaryFolder folder;
-    write_as(family, StoredType::f32, folder);
+    write_hf_as(family, StoredType::f32, folder);
     check_parity(family, folder.path(), kFloat32);
   }
 }
@@ -127,7 +85,7 @@ TEST_CASE("imported models follow transformers") {
 TEST_CASE("half precision weights are widened, not changed") {
   for (const StoredType type : {StoredType::f16, StoredType::bf16}) {
     const TemporaryFolder folder;
-    write_as("gpt2", type, folder);
+    write_hf_as("gpt2", type, folder);
     const HfImport m = import_model(folder.path());
     CHECK(m.description.config.model.dtype == "float32");
     CHECK(m.stored == stored_name(type));
@@ -139,7 +97,7 @@ TEST_CASE("half precision weights are widened, not changed") {
 
 TEST_CASE("a model cut into shards is the same model") {
   const TemporaryFolder folder;
-  const Safetensors file(fixture_folder("gpt2"));
+  const Safetensors file(hf_fixture("gpt2"));
   std::vector<SafetensorsItem> items[2];
   std::string map;
   for (const Safetensors::Entry& e : file.entries()) {
@@ -150,20 +108,20 @@ TEST_CASE("a model cut into shards is the same model") {
   for (size_t i = 0; i < 2; ++i)
     write_safetensors(folder.file("part" + std::to_string(i)), items[i]);
   write_bytes(folder.file("model.safetensors.index.json"), "{\"weight_map\":{" + map + "}}");
-  write_bytes(folder.file("config.json"), read_bytes(fixture_folder("gpt2") + "/config.json"));
+  write_bytes(folder.file("config.json"), read_bytes(hf_fixture("gpt2") + "/config.json"));
   check_parity("gpt2", folder.path(), kFloat64);
 }
 
 TEST_CASE("export writes the file that was imported") {
-  for (const std::string& family : kFamilies) {
+  for (const std::string& family : kHfFamilies) {
     INFO(family);
     const TemporaryFolder folder;
-    const HfImport m = import_model(fixture_folder(family));
+    const HfImport m = import_model(hf_fixture(family));
     const HfDescription& d = m.description;
     for (const bool with_base : {true, false}) {
       const std::string out = folder.file(with_base ? "base" : "bare");
       export_model(*m.model, d.config, d.shape, with_base ? m.config_json : nlohmann::json(), out);
-      const Safetensors before(fixture_folder(family)), after(out);
+      const Safetensors before(hf_fixture(family)), after(out);
       for (const Safetensors::Entry& e : after.entries()) {
         INFO(e.name);
         REQUIRE(before.find(e.name) != nullptr);

@@ -1,0 +1,159 @@
+#include "experiments/hf_folder.h"
+
+#include <filesystem>
+
+#include "experiments/detect.h"
+#include "experiments/hf_config.h"
+#include "experiments/hf_layout.h"
+#include "experiments/hf_note.h"
+#include "experiments/hf_readme.h"
+#include "experiments/json_output.h"
+
+namespace cbwc {
+namespace fs = std::filesystem;
+namespace {
+
+using nlohmann::json;
+
+// What lies beside a model and says how its input is made.
+const char* const kInputFiles[] = {"vocab.json",
+                                   "merges.txt",
+                                   "vocab.txt",
+                                   "tokenizer.json",
+                                   "tokenizer_config.json",
+                                   "special_tokens_map.json",
+                                   "added_tokens.json",
+                                   "spiece.model",
+                                   "tokenizer.model",
+                                   "sentencepiece.bpe.model",
+                                   "preprocessor_config.json",
+                                   "generation_config.json"};
+
+// The config as the model was trained, as far as config.json says it.
+Config trained_config(const HfFolder& f) {
+  Config c = f.config;
+  if (!f.attributes.contains("folded")) return c;
+  const json& before = f.attributes["folded"].at("before");
+  c.model.norm = before.at("norm");
+  c.model.qk_norm = before.at("qk_norm");
+  c.model.tied_head = before.at("tied_head");
+  c.model.folded_tie = "none";
+  return c;
+}
+
+bool untied(const HfFolder& f) {
+  for (const FoldPlan& plan : f.folds)
+    if (!plan.ties.empty()) return plan.tied == HeadTie::untie;
+  return false;
+}
+
+json config_of(const HfFolder& f, const Config& trained) {
+  const json none = json::object();
+  const json base = f.attributes.value("imported", none).value("config", none);
+  json out = write_hf_config(trained, f.shape, base);
+  if (f.type) out["torch_dtype"] = torch_name(*f.type);
+  if (out.contains("dtype")) out["dtype"] = out["torch_dtype"];
+  if (untied(f)) out["tie_word_embeddings"] = false;
+  return out;
+}
+
+std::optional<StoredType> type_of(const HfFolder& f, const std::string& name) {
+  const bool half = f.type == StoredType::f16 || f.type == StoredType::bf16;
+  return half && is_row_means(name) ? StoredType::f32 : f.type;
+}
+
+std::vector<SafetensorsItem> items_of(const HfFolder& f, const Config& trained) {
+  const HfTable table = written_table(trained, f.folds);
+  const HfSizes sizes = hf_sizes(trained, f.shape);
+  std::vector<SafetensorsItem> items;
+  for (const HfTensor& t : table.tensors) {
+    const std::vector<Tensor> parts = to_hf(t, f.model->parameter(t.ours)->value(), sizes);
+    for (size_t i = 0; i < parts.size(); ++i)
+      items.push_back({t.theirs[i], parts[i], type_of(f, t.theirs[i])});
+  }
+  for (const auto& [name, value] : f.kept)
+    items.push_back({name, value, is_float(value.dtype()) ? f.type : std::nullopt});
+  return items;
+}
+
+// For a reader of the file alone.
+std::map<std::string, std::string> metadata_of(const json& note) {
+  std::map<std::string, std::string> out = {{"format", "pt"}};
+  if (note.is_null()) return out;
+  json norms = json::array();
+  for (const json& norm : note.at("norms")) norms.push_back(norm.at("module"));
+  out["folded_by"] = "cbwc " CBWC_VERSION;
+  out["rmsnorm"] = norms.dump();
+  out["centre_output"] = note.at("centre_output").dump();
+  out["logits"] = note.at("logits").dump();
+  return out;
+}
+
+void write_note(const HfFolder& f, const json& note, const json& config, const fs::path& out) {
+  write_text_file((out / kNoteFile).string(), note.dump(1) + "\n");
+  fs::copy_file(fs::path(CBWC_SOURCE_DIR) / "experiments" / "load_folded.py",
+                out / "load_folded.py");
+  std::vector<std::pair<std::string, std::string>> reasons;
+  const HfTable table = written_table(trained_config(f), f.folds);
+  for (const auto& [norm, reason] : f.reasons) reasons.emplace_back(hf_module(table, norm), reason);
+  write_text_file((out / "README.md").string(),
+                  hf_readme({note, config, reasons, f.attributes["folded"]}));
+}
+
+}  // namespace
+
+HfFolder hf_folder_of(const LoadedModel& loaded) {
+  HfFolder f;
+  f.model = loaded.model.get();
+  f.config = loaded.config;
+  f.shape = loaded.shape;
+  f.attributes = loaded.attributes;
+  f.folds = loaded.folds;
+  f.kept = loaded.kept;
+  if (!f.folds.empty())  // what is still a LayerNorm, and why
+    for (const DetectedNorm& norm : run_detect(*loaded.model, false).detection.norms)
+      f.reasons.emplace_back(norm.name, norm.reason);
+  const json none = json::object();
+  f.files_from = loaded.attributes.value("imported", none).value("from", "");
+  return f;
+}
+
+void write_hf_folder(const HfFolder& f, const std::string& out) {
+  CBWC_CHECK(!fs::exists(out), out, ": exists, nothing was changed; give another --out");
+  const Config trained = trained_config(f);
+  const json config = config_of(f, trained);
+  json note;
+  if (!f.folds.empty()) {
+    HfNote n{config.at("architectures").at(0), f.folds, {}, f.attributes.at("folded")};
+    for (const auto& [name, unused] : f.kept) n.kept.push_back(name);
+    note = note_json(n, trained);
+  }
+  const std::vector<SafetensorsItem> items = items_of(f, trained);
+  try {
+    fs::create_directories(out);
+    write_safetensors((fs::path(out) / "model.safetensors").string(), items, metadata_of(note));
+    write_text_file((fs::path(out) / "config.json").string(), config.dump(2) + "\n");
+    if (!f.files_from.empty())
+      for (const char* name : kInputFiles)
+        if (fs::exists(fs::path(f.files_from) / name))
+          fs::copy_file(fs::path(f.files_from) / name, fs::path(out) / name);
+    if (!note.is_null()) write_note(f, note, config, out);
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove_all(out, ignored);  // it was not there before
+    throw;
+  }
+}
+
+void export_model(const Model& model, const Config& config, const DataShape& shape,
+                  const json& base, const std::string& out, std::optional<StoredType> type) {
+  HfFolder f;
+  f.model = &model;
+  f.config = config;
+  f.shape = shape;
+  f.attributes = {{"imported", {{"config", base.is_object() ? base : json::object()}}}};
+  f.type = type;
+  write_hf_folder(f, out);
+}
+
+}  // namespace cbwc

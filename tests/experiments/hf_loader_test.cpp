@@ -1,0 +1,52 @@
+// load_folded.py under a real transformers, where there is one: env CBWC_PYTHON or python3.
+#include <cstdlib>
+#include <iostream>
+
+#include "data/process.h"
+#include "experiments/fold.h"
+#include "tests/experiments/hf_fixtures.h"
+#include "tests/support/catch.h"
+
+using namespace cbwc;
+using namespace cbwc::testing;
+
+namespace {
+
+// "" with the reason printed when there is none.
+std::string python_with_transformers() {
+  const char* chosen = std::getenv("CBWC_PYTHON");
+  const std::string python = chosen == nullptr ? "python3" : chosen;
+  const ProcessResult found =
+      run_process({python, "-c", "import torch, transformers, safetensors"}, "python3");
+  if (found.exit_code == 0) return python;
+  std::cout << "skipped: " << python << " cannot import torch, transformers and safetensors"
+            << " (set CBWC_PYTHON to one that can)\n";
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("transformers with the loader gives the original's logits") {
+  const std::string python = python_with_transformers();
+  if (python.empty()) return;
+  const TemporaryFolder folder;
+  std::vector<std::string> command = {
+      python, std::string(CBWC_SOURCE_DIR) + "/tests/python/check_folded.py"};
+  const auto add = [&](const std::string& family, HeadTie tied, bool auxiliary) {
+    FoldRequest request;
+    request.model = hf_fixture(family);
+    request.out = folder.file(family + head_tie_name(tied) + (auxiliary ? "_auxiliary" : ""));
+    request.options = {tied, auxiliary};
+    REQUIRE_FALSE(run_fold(request).failed);
+    command.push_back(request.model + "=" + request.out);
+  };
+  for (const std::string& family : kHfFamilies) add(family, HeadTie::rank_one, false);
+  for (const char* family : {"gpt2", "opt", "bert_mlm"})
+    for (const HeadTie tied : {HeadTie::untie, HeadTie::runtime}) add(family, tied, false);
+  for (const HeadTie tied : {HeadTie::rank_one, HeadTie::untie, HeadTie::runtime})
+    add("bloom", tied, true);
+  const ProcessResult result = run_process(command, "python3");
+  INFO(result.out << result.err);
+  CHECK(result.exit_code == 0);
+  CHECK(result.out.find("BloomForCausalLM float64: 6 RMSNorms") != std::string::npos);
+}
