@@ -41,4 +41,12 @@ MappedFile::~MappedFile() {
   if (data != nullptr) ::munmap(const_cast<unsigned char*>(data), bytes);
 }
 
+void MappedFile::release(size_t begin, size_t end) const {
+  constexpr size_t kPages = size_t{1} << 16;  // whole pages, whatever their size
+  begin = (begin + kPages - 1) / kPages * kPages;
+  end = end / kPages * kPages;
+  if (begin < end)
+    (void)::madvise(const_cast<unsigned char*>(data) + begin, end - begin, MADV_DONTNEED);
+}
+
 }  // namespace cbwc

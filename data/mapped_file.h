@@ -11,6 +11,8 @@ struct MappedFile {
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
+  // The bytes [begin, end) have been read: they need not stay in memory. Reading them again works.
+  void release(size_t begin, size_t end) const;
   const unsigned char* data = nullptr;
   size_t bytes = 0;
 

@@ -234,8 +234,16 @@ const Safetensors::Entry* Safetensors::find(const std::string& name) const {
 
 Tensor Safetensors::read(const Entry& entry) const {
   Tensor out = Tensor::empty(entry.shape, dtype_of_stored(entry.type));
-  widen(entry.type, maps_[entry.file]->data + entry.begin, out);
+  read(entry, out);
   return out;
+}
+
+void Safetensors::read(const Entry& entry, Tensor& into) const {
+  CBWC_CHECK(into.is_contiguous() && into.numel() == numel(entry.shape) &&
+                 into.dtype() == dtype_of_stored(entry.type),
+             "safetensors: ", quoted(entry.name), " does not fit where it is read to");
+  widen(entry.type, maps_[entry.file]->data + entry.begin, into);
+  maps_[entry.file]->release(entry.begin, entry.end);
 }
 
 Tensor Safetensors::read(const std::string& name) const {

@@ -40,9 +40,10 @@ class Safetensors {
   const std::vector<Entry>& entries() const { return entries_; }  // in the order of their names
   const std::vector<std::string>& files() const { return files_; }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }  // all files'
-  const Entry* find(const std::string& name) const;  // null when absent
-  Tensor read(const Entry& entry) const;             // of type dtype_of_stored(), exactly
-  Tensor read(const std::string& name) const;        // Error when absent
+  const Entry* find(const std::string& name) const;   // null when absent
+  Tensor read(const Entry& entry) const;              // of type dtype_of_stored(), exactly
+  Tensor read(const std::string& name) const;         // Error when absent
+  void read(const Entry& entry, Tensor& into) const;  // contiguous, as many elements, that type
 
  private:
   void add_file(const std::string& path);

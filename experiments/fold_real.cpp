@@ -5,7 +5,7 @@
 #include "data/idx_file.h"
 #include "data/image.h"
 #include "data/text.h"
-#include "data/tokenizer.h"
+#include "data/tokenizer_folder.h"
 #include "data/wordnet.h"
 #include "experiments/fold_check.h"
 #include "experiments/training_data.h"
@@ -48,16 +48,6 @@ FoldInput fashion_images(const Config& config, const DataShape& shape) {
   return {"Fashion-MNIST, resized", {.images = with_channels(images, shape.channels, kFashion)}};
 }
 
-Tokenizer tokenizer_of(const std::string& folder) {
-  const auto file = [&](const char* name) {
-    return (std::filesystem::path(folder) / name).string();
-  };
-  if (std::filesystem::exists(file("merges.txt")))
-    return Tokenizer::gpt2(file("vocab.json"), file("merges.txt"));
-  CBWC_CHECK(std::filesystem::exists(file("vocab.txt")), folder, ": no tokenizer in it");
-  return Tokenizer::wordpiece(file("vocab.txt"), true);
-}
-
 // The first texts of the file, or glosses, at even distances so that they differ.
 std::vector<std::string> texts_of(const std::string& file) {
   if (!file.empty()) {
@@ -79,14 +69,16 @@ std::vector<std::string> texts_of(const std::string& file) {
 // Several texts, each as a model of sentences reads it, the short ones padded.
 ModelInput sentences(const Tokenizer& tokenizer, const std::vector<std::string>& texts,
                      int64_t most) {
-  const SpecialTokens& special = tokenizer.specials();
+  const TextWrap& wrap = tokenizer.wrap();
+  const int64_t wrapped = std::ssize(wrap.before) + std::ssize(wrap.after);
+  CBWC_CHECK(wrapped < most, "the model reads ", most, " tokens, its tokenizer adds ", wrapped);
   std::vector<std::vector<int32_t>> rows;
   int64_t longest = 0;
   for (size_t i = 0; i < texts.size() && std::ssize(rows) < kTexts; ++i) {
     std::vector<int32_t> ids = tokenizer.encode(texts[i]);
-    ids.resize(static_cast<size_t>(std::min<int64_t>(std::ssize(ids), most - 2)));
-    ids.insert(ids.begin(), special.begin);
-    ids.push_back(special.end);
+    ids.resize(static_cast<size_t>(std::min<int64_t>(std::ssize(ids), most - wrapped)));
+    ids.insert(ids.begin(), wrap.before.begin(), wrap.before.end());
+    ids.insert(ids.end(), wrap.after.begin(), wrap.after.end());
     longest = std::max<int64_t>(longest, std::ssize(ids));
     rows.push_back(ids);
   }
@@ -94,7 +86,7 @@ ModelInput sentences(const Tokenizer& tokenizer, const std::vector<std::string>&
   for (const std::vector<int32_t>& row : rows)
     for (int64_t t = 0; t < longest; ++t) {
       const bool token = t < std::ssize(row);
-      ids.push_back(token ? row[static_cast<size_t>(t)] : std::max(special.pad, 0));
+      ids.push_back(token ? row[static_cast<size_t>(t)] : std::max(tokenizer.specials().pad, 0));
       mask.push_back(token);
     }
   const Shape shape = {std::ssize(rows), longest};
@@ -118,7 +110,7 @@ ModelInput stream(const Tokenizer& tokenizer, const std::vector<std::string>& te
 
 FoldInput text_input(const Config& config, const DataShape& shape, const std::string& folder,
                      const std::string& file) {
-  const Tokenizer tokenizer = tokenizer_of(folder);
+  const Tokenizer tokenizer = tokenizer_from_folder(folder);
   const std::vector<std::string> texts = texts_of(file);
   const int64_t window = std::min(kTokens, config.model.context);
   FoldInput input{file.empty() ? "WordNet's glosses" : file, {}};

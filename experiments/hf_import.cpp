@@ -12,6 +12,7 @@
 #include "experiments/json_output.h"
 #include "experiments/model_graph.h"
 #include "experiments/run_directory.h"
+#include "layers/compare.h"
 
 namespace cbwc {
 namespace fs = std::filesystem;
@@ -54,11 +55,18 @@ class Names {
 };
 
 void check_finite(const Tensor& x, const std::string& name) {
+  if (all_finite(x)) return;
   dispatch_float(x.dtype(), "import", [&](auto zero) {
     const auto* v = x.data<decltype(zero)>();
     for (int64_t i = 0; i < x.numel(); ++i)
       CBWC_CHECK(std::isfinite(v[i]), "tensor ", name, " holds ", v[i], " at element ", i);
   });
+}
+
+// Whether theirs lie in ours one after the other, element by element: then they are read into
+// their place without a copy in between.
+bool lies_alike(HfLayout layout) {
+  return layout == HfLayout::same || layout == HfLayout::stacked || layout == HfLayout::patches;
 }
 
 // Reads every tensor of the table into the model; names what does not fit.
@@ -94,10 +102,23 @@ class Filler {
                                          to_string(e->shape), to_string(expected)));
         continue;
       }
-      parts.push_back(file_.read(*e));
+      parts.push_back(read(t, *e, std::ssize(parts), p->mutate()));
       check_finite(parts.back(), e->name);
     }
-    if (parts.size() == t.theirs.size()) from_hf(t, parts, sizes_, p->mutate());
+    if (parts.size() == t.theirs.size() && !parts[0].shares_storage(p->value()))
+      from_hf(t, parts, sizes_, p->mutate());
+  }
+
+  // Into its place in `ours`, where that has its layout and type.
+  Tensor read(const HfTensor& t, const Safetensors::Entry& e, int64_t part, Tensor& ours) const {
+    const auto parts = std::ssize(t.theirs);
+    const bool in_place =
+        lies_alike(t.layout) && ours.is_contiguous() && ours.dtype() == dtype_of_stored(e.type);
+    if (!in_place) return file_.read(e);
+    const int64_t each = ours.numel() / parts;
+    Tensor place = ours.reshape({ours.numel()}).slice(0, part * each, (part + 1) * each);
+    file_.read(e, place);
+    return place;
   }
 
   // P61: a tied head may be left out of the file, and must be the table when it is not.

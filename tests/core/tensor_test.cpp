@@ -131,3 +131,19 @@ TEST_CASE("rng: streams differ, repeat, resume and do not depend on threads or d
   for (int i = 0; i < 1000; ++i) REQUIRE(s.below(7) < 7);
   CHECK_THROWS_AS(s.below(0), Error);
 }
+
+TEST_CASE("a transposed copy of any size is the transposed tensor") {
+  for (const auto& [rows, cols] : std::vector<std::pair<int64_t, int64_t>>{
+           {1, 1}, {3, 70}, {70, 3}, {32, 32}, {33, 65}, {100, 257}}) {
+    std::vector<float> values;
+    for (int64_t i = 0; i < rows * cols; ++i) values.push_back(static_cast<float>(i));
+    const Tensor x = Tensor::from(values, {rows, cols});
+    const Tensor y = x.transpose(0, 1).contiguous(), wide = x.transpose(0, 1).to(DType::f64);
+    REQUIRE(y.shape() == Shape{cols, rows});
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t c = 0; c < cols; ++c) {
+        REQUIRE(y.data<float>()[c * rows + r] == values[static_cast<size_t>(r * cols + c)]);
+        REQUIRE(wide.contiguous().data<double>()[c * rows + r] == r * cols + c);
+      }
+  }
+}

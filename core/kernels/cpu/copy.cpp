@@ -1,5 +1,6 @@
 #include "core/kernels/copy.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "core/parallel.h"
@@ -44,6 +45,21 @@ void copy_row(T* to, int64_t st, const F* from, int64_t sf, int64_t n) {
   for (int64_t i = 0; i < n; ++i) to[i * st] = static_cast<T>(from[i * sf]);
 }
 
+// (rows, cols) read down its columns: in square tiles, so that every cache line is used whole.
+template <class T, class F>
+void copy_transposed(T* to, const F* from, const Loops& l) {
+  constexpr int64_t kTile = 32;
+  const int64_t rows = l.shape[0], cols = l.shape[1], st = l.to[0], sf = l.from[1];
+  parallel_for((rows + kTile - 1) / kTile, std::max<int64_t>(1, kGrain / (kTile * cols)),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t r = begin * kTile; r < std::min(rows, end * kTile); r += kTile)
+                   for (int64_t c = 0; c < cols; c += kTile)
+                     for (int64_t i = r; i < std::min(rows, r + kTile); ++i)
+                       for (int64_t j = c; j < std::min(cols, c + kTile); ++j)
+                         to[i * st + j] = static_cast<T>(from[i + j * sf]);
+               });
+}
+
 template <class T, class F>
 void copy_typed(T* to, const F* from, const Loops& l) {
   const int last = static_cast<int>(l.shape.size()) - 1;
@@ -53,6 +69,7 @@ void copy_typed(T* to, const F* from, const Loops& l) {
       copy_row(to + begin * l.to[0], l.to[0], from + begin * l.from[0], l.from[0], end - begin);
     });
   }
+  if (last == 1 && l.to[1] == 1 && l.from[0] == 1) return copy_transposed(to, from, l);
   int64_t rows = 1;
   for (int i = 0; i < last; ++i) rows *= l.shape[i];
   parallel_for(rows, std::max<int64_t>(1, kGrain / n), [&](int64_t begin, int64_t end) {
