@@ -88,10 +88,12 @@ void verify_in_float64(const LoadedModel& loaded, const std::vector<FoldInput>& 
         compare_logits(*before, *after, input.values, input.name, request.tolerance64));
 }
 
-std::vector<FoldInput> run_inputs(FoldReport& report) {
+std::vector<FoldInput> run_inputs(const LoadedModel& loaded, FoldReport& report) {
   std::vector<FoldInput> inputs = {random_input(report.folded, report.shape)};
+  const bool imported = loaded.attributes.contains("imported") && loaded.config.data.file.empty();
   try {
-    inputs.push_back(data_input(report.folded, report.shape));
+    inputs.push_back(imported ? real_input(loaded.config, loaded.shape, loaded.folder, "", "")
+                              : data_input(report.folded, report.shape));
   } catch (const Error& e) {
     report.notes.push_back(std::string("verified on random input only: ") + e.what());
   }
@@ -186,7 +188,7 @@ FoldReport run_fold(const FoldRequest& request) {
   folded = copy_of(*folded, report.folded, loaded.shape, folds, dtype);
   report.extra_bytes = parameter_bytes(*folded) - parameter_bytes(*loaded.model);
 
-  const std::vector<FoldInput> inputs = run_inputs(report);
+  const std::vector<FoldInput> inputs = run_inputs(loaded, report);
   if (dtype == DType::f32) verify_in_float64(loaded, inputs, request, report);
   const double tolerance = dtype == DType::f32 ? request.tolerance32 : request.tolerance64;
   for (const FoldInput& input : inputs)

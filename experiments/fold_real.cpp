@@ -5,10 +5,9 @@
 #include "data/idx_file.h"
 #include "data/image.h"
 #include "data/text.h"
-#include "data/tokenizer_folder.h"
 #include "data/wordnet.h"
 #include "experiments/fold_check.h"
-#include "experiments/training_data.h"
+#include "experiments/run_text.h"
 
 namespace cbwc {
 namespace {
@@ -110,7 +109,9 @@ ModelInput stream(const Tokenizer& tokenizer, const std::vector<std::string>& te
 
 FoldInput text_input(const Config& config, const DataShape& shape, const std::string& folder,
                      const std::string& file) {
-  const Tokenizer tokenizer = tokenizer_from_folder(folder);
+  const std::optional<RunText> own = read_run_text(folder);
+  CBWC_CHECK(own.has_value(), folder, ": no tokenizer in it");
+  const Tokenizer& tokenizer = own->tokenizer;
   const std::vector<std::string> texts = texts_of(file);
   const int64_t window = std::min(kTokens, config.model.context);
   FoldInput input{file.empty() ? "WordNet's glosses" : file, {}};

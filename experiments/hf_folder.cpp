@@ -27,7 +27,11 @@ const char* const kInputFiles[] = {"vocab.json",
                                    "tokenizer.model",
                                    "sentencepiece.bpe.model",
                                    "preprocessor_config.json",
-                                   "generation_config.json"};
+                                   "generation_config.json",
+                                   "modules.json",
+                                   "sentence_bert_config.json",
+                                   "config_sentence_transformers.json",
+                                   "1_Pooling/config.json"};
 
 // The config as the model was trained, as far as config.json says it.
 Config trained_config(const HfFolder& f) {
@@ -89,6 +93,15 @@ std::map<std::string, std::string> metadata_of(const json& note) {
   return out;
 }
 
+void copy_input_files(const fs::path& from, const fs::path& to) {
+  if (from.empty()) return;
+  for (const char* name : kInputFiles) {
+    if (!fs::exists(from / name)) continue;
+    fs::create_directories((to / name).parent_path());
+    fs::copy_file(from / name, to / name);
+  }
+}
+
 void write_note(const HfFolder& f, const json& note, const json& config, const fs::path& out) {
   write_text_file((out / kNoteFile).string(), note.dump(1) + "\n");
   fs::copy_file(fs::path(CBWC_SOURCE_DIR) / "experiments" / "load_folded.py",
@@ -133,10 +146,7 @@ void write_hf_folder(const HfFolder& f, const std::string& out) {
     fs::create_directories(out);
     write_safetensors((fs::path(out) / "model.safetensors").string(), items, metadata_of(note));
     write_text_file((fs::path(out) / "config.json").string(), config.dump(2) + "\n");
-    if (!f.files_from.empty())
-      for (const char* name : kInputFiles)
-        if (fs::exists(fs::path(f.files_from) / name))
-          fs::copy_file(fs::path(f.files_from) / name, fs::path(out) / name);
+    copy_input_files(f.files_from, out);
     if (!note.is_null()) write_note(f, note, config, out);
   } catch (...) {
     std::error_code ignored;

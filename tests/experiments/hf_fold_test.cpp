@@ -198,7 +198,8 @@ TEST_CASE("a run that was folded is exported like a folder that was") {
     const TemporaryFolder folder;
     const std::string run = folder.file("run"), folded = folder.file("folded"),
                       out = folder.file("out");
-    save_import(import_model(hf_fixture(c.family)), hf_fixture(c.family), run);
+    HfImport imported = import_model(hf_fixture(c.family));
+    save_import(imported, hf_fixture(c.family), run);
     CHECK_FALSE(run_fold(request_for(c, run, folded)).failed);
     write_hf_folder(hf_folder_of(load_model(folded)), out);
     CHECK(difference(hf_fixture(c.family), out) <= kExact);
@@ -322,7 +323,8 @@ TEST_CASE("weights that are not read are kept through import, fold and export") 
   const std::string name = "pooler.dense.weight";
   const std::vector<double> want =
       Safetensors(hf_fixture("bert_model")).read(name).to_vector<double>();
-  save_import(import_model(hf_fixture("bert_model")), hf_fixture("bert_model"), run);
+  HfImport imported = import_model(hf_fixture("bert_model"));
+  save_import(imported, hf_fixture("bert_model"), run);
   write_hf_folder(hf_folder_of(load_model(run)), plain);
   CHECK(Safetensors(plain).read(name).to_vector<double>() == want);
   CHECK(Safetensors(plain).find("pooler.dense.bias") != nullptr);

@@ -262,7 +262,7 @@ TEST_CASE("a missing head is restored when it is tied and an error when it is no
 TEST_CASE("an imported model is a run folder") {
   const TemporaryFolder folder;
   const std::string out = folder.file("imported");
-  const HfImport m = import_model(fixture_folder("bloom"));
+  HfImport m = import_model(fixture_folder("bloom"));
   save_import(m, "somewhere", out);
   const LoadedModel loaded = load_model(out);
   CHECK(loaded.config.model.family == "bloom");
