@@ -48,7 +48,9 @@ Seal make_seal(const MappedFile& file) {
   std::memcpy(seal.magic, kSealMagic, sizeof kSealMagic);
   seal.version = kSealVersion;
   seal.bytes = file.bytes;
-  seal.hash = chunked_hash64(file.data + kSealBytes, file.bytes - kSealBytes);
+  seal.hash = chunked_hash64(
+      file.data + kSealBytes, file.bytes - kSealBytes, 0,
+      [&](size_t begin, size_t end) { file.release(kSealBytes + begin, kSealBytes + end); });
   seal.own_hash = hash64(&seal, offsetof(Seal, own_hash));
   return seal;
 }

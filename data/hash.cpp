@@ -57,7 +57,8 @@ uint64_t hash64(const void* data, size_t bytes, uint64_t seed) {
   return hash ^ (hash >> 32);
 }
 
-uint64_t chunked_hash64(const void* data, size_t bytes, uint64_t seed) {
+uint64_t chunked_hash64(const void* data, size_t bytes, uint64_t seed,
+                        const std::function<void(size_t, size_t)>& done) {
   std::vector<uint64_t> hashes(bytes / kChunk + 1);
   const auto* p = static_cast<const unsigned char*>(data);
   parallel_for(static_cast<int64_t>(hashes.size()), 1, [&](int64_t begin, int64_t end) {
@@ -65,6 +66,7 @@ uint64_t chunked_hash64(const void* data, size_t bytes, uint64_t seed) {
       const size_t from = static_cast<size_t>(i) * kChunk;
       const size_t length = bytes - from < kChunk ? bytes - from : kChunk;
       hashes[static_cast<size_t>(i)] = hash64(p + from, length, seed);
+      if (done) done(from, from + length);
     }
   });
   return hash64(hashes.data(), hashes.size() * sizeof(uint64_t), bytes ^ seed);
