@@ -32,9 +32,9 @@ FoldInput random_input(const Config& config, const DataShape& shape);
 // The same of a run's own data. Error when there are none.
 FoldInput data_input(const Config& config, const DataShape& shape);
 
-// Of a model in a Hugging Face folder, or imported from one: texts of the file `text` ("": WordNet's glosses) by the
-// folder's tokenizer, or images of the image file `images` ("": Fashion-MNIST), whatever the model
-// was trained on. Error when they are not there.
+// Of a model in a Hugging Face folder, or imported from one: texts of the file `text` ("":
+// WordNet's glosses) by the folder's tokenizer, or images of the image file `images` ("":
+// Fashion-MNIST), whatever the model was trained on. Error when they are not there.
 FoldInput real_input(const Config& config, const DataShape& shape, const std::string& folder,
                      const std::string& text, const std::string& images);
 
