@@ -6,6 +6,7 @@
 
 #include "data/tokenizer_folder.h"
 #include "experiments/embed.h"
+#include "experiments/hf_folder.h"
 #include "experiments/hf_import.h"
 #include "experiments/json_output.h"
 #include "tests/experiments/tiny_families.h"
