@@ -163,7 +163,7 @@ InferBench bench_infer(const Config& config, const InferBenchOptions& options,
   if (!bench.plan.skipped.empty()) return bench;
   ArmSource source{config, trained ? trained->shape : random_data(config, 1, 1).shape, trained};
   CBWC_CHECK(!trained || (config.model.norm == "layernorm" && trained->folds.empty()),
-             "bench infer: ", config.run.name,
+             "bench infer: ", trained->folder,
              " is not a LayerNorm model as trained; it is folded "
              "here, in the folded arm");
   std::vector<InferShape> shapes;
