@@ -46,7 +46,9 @@ inline void gemm_tile(const GemmBlock<T>& g, int64_t i, int64_t j) {
   const T *a = g.a + i * g.a_row, *b = g.b + j;
   for (int64_t l = 0; l < g.k; ++l) {
     Vec row[V];
-    std::memcpy(row, b + l * g.ldb, sizeof(row));
+    // One by one: copied as one, they would go through memory in halves, which stalls each step.
+#pragma GCC unroll 2
+    for (int v = 0; v < V; ++v) std::memcpy(&row[v], b + l * g.ldb + v * kLanes, sizeof(Vec));
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r)
 #pragma GCC unroll 2
