@@ -113,16 +113,29 @@ std::vector<NormCallRow> norm_calls(const std::vector<InferShape>& shapes, const
 }
 
 // Says what is random, and lengthens the context where a shape asks for more.
-std::string note_of(const Config& config, const std::vector<InferShape>& shapes, bool trained,
+std::string note_of(const ArmSource& source, const std::vector<InferShape>& shapes,
                     int64_t& context) {
-  std::string note = reads_images(config) ? "noise as images" : "random tokens";
-  note = (trained ? "the run's weights, " : "random weights, ") + note;
+  std::string note = reads_images(source.config) ? "noise as images" : "random tokens";
+  note = (source.trained ? "the run's weights, " : "random weights, ") + note;
+  if (source.folded)
+    note += "; folded: as it is in the folder, layernorm: the same before the fold";
   int64_t longest = 0;
   for (const InferShape& s : shapes) longest = std::max(longest, s.seq);
   if (longest > context)
     note += fmt::format("; positions for {} tokens, the config has {}", longest, context);
   context = std::max(context, longest);
   return note;
+}
+
+void check_trained(const Config& config, const InferBenchOptions& options,
+                   const LoadedModel& trained, bool folded) {
+  CBWC_CHECK(config.model.norm == "layernorm" && trained.folds.empty(),
+             "bench infer: ", trained.folder, " was trained with model.norm = ", config.model.norm,
+             ", expected layernorm, which is what the arms are compared with");
+  CBWC_CHECK(!folded || !(options.affine || options.carry_mean || options.fold.auxiliary_centring),
+             "bench infer: ", trained.folder,
+             " is folded already; --affine, --carry-mean and --auxiliary-centring are for a model "
+             "that is folded here");
 }
 
 void make_room(int64_t& context, const std::vector<InferShape>& shapes, int64_t decode) {
@@ -152,7 +165,7 @@ double share_of_ceiling(const PairedRatio& speedup, const PairedRatio& ceiling) 
 }
 
 InferBench bench_infer(const Config& config, const InferBenchOptions& options,
-                       const LoadedModel* trained) {
+                       const LoadedModel* trained, const LoadedModel* folded) {
   const bool images = reads_images(config);
   InferBench bench;
   bench.model = config.run.name;
@@ -161,15 +174,13 @@ InferBench bench_infer(const Config& config, const InferBenchOptions& options,
   const bool learned = bench.family != "phi" && bench.family != "bloom" && !images;
   bench.plan = plan_infer(config, options, trained && learned ? config.model.context : 0);
   if (!bench.plan.skipped.empty()) return bench;
-  ArmSource source{config, trained ? trained->shape : random_data(config, 1, 1).shape, trained};
-  CBWC_CHECK(!trained || (config.model.norm == "layernorm" && trained->folds.empty()),
-             "bench infer: ", trained->folder,
-             " is not a LayerNorm model as trained; it is folded "
-             "here, in the folded arm");
+  ArmSource source{config, trained ? trained->shape : random_data(config, 1, 1).shape, trained,
+                   folded};
+  if (trained) check_trained(config, options, *trained, folded != nullptr);
   std::vector<InferShape> shapes;
   for (const InferPlan::Row& row : bench.plan.rows)
     if (row.skipped.empty()) shapes.push_back(row.shape);
-  bench.note = note_of(config, shapes, trained, source.config.model.context);
+  bench.note = note_of(source, shapes, source.config.model.context);
   const int64_t decode = task_of(config) == Task::language_model ? options.decode : 0;
   if (!trained) make_room(source.config.model.context, shapes, decode);
   if (options.float64 && bench.plan.float64_gb <= bench.plan.free_gb)

@@ -75,7 +75,7 @@ struct InferBench {
   std::string model, dtype, note;
   int64_t norms = 0;           // that became RMSNorms
   int64_t all_norms = 0;       // LayerNorms of the model
-  double fold_ms = 0;          // detecting and folding
+  double fold_ms = 0;          // detecting and folding; nan: the folder was folded before
   double fold_difference = 0;  // folded against LayerNorm: largest difference / largest logit
   std::vector<NormCallRow> calls;
   std::vector<InferRow> rows;
@@ -90,9 +90,10 @@ struct InferBench {
   InferPlan plan;  // with what was left out; a whole model left out has no rows
   std::vector<DecodeRow> decode = {};
 };
-// `trained`: measure its weights, unfolded LayerNorm ones, in place of random ones.
+// `trained`: measure its weights, unfolded LayerNorm ones, in place of random ones. `folded`: the
+// folded arm, which `trained` was before (unfold.h); null: `trained` is folded here.
 InferBench bench_infer(const Config& config, const InferBenchOptions& options,
-                       const LoadedModel* trained = nullptr);
+                       const LoadedModel* trained = nullptr, const LoadedModel* folded = nullptr);
 // The arms of one repeat in the order they run: the order turns from repeat to repeat and is
 // reversed after each full turn, so that three arms go through all six orders.
 std::vector<size_t> arm_order(int repeat, size_t arms);

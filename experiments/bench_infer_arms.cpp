@@ -8,7 +8,7 @@
 
 #include "core/allocator.h"
 #include "core/rng.h"
-#include "experiments/fold.h"
+#include "experiments/fold_parts.h"
 #include "layers/folding.h"
 #include "layers/norm.h"
 
@@ -25,26 +25,30 @@ int64_t numbers_of(const Model& model, const AffineFold& norm) {
   return numbers;
 }
 
+// Writes down how many norms became RMSNorms, of how many, and what of them `--affine` moves.
+void count_norms(const Graph& graph, const Model& model, const Detection& found, FoldPlan plan,
+                 InferBench& bench) {
+  if (plan.affine.empty()) plan_affine(graph, model, plan);
+  bench.norms = std::ssize(plan.norms);
+  bench.all_norms = std::ssize(found.norms);
+  for (const DetectedNorm& norm : found.norms)
+    bench.auxiliary +=
+        norm.verdict == Verdict::foldable_with_auxiliary &&
+        std::find(plan.norms.begin(), plan.norms.end(), norm.name) == plan.norms.end();
+  for (const AffineFold& norm : plan.affine)
+    if (norm.skipped.empty()) bench.movable_norm_numbers += numbers_of(model, norm);
+}
+
 void fold(Model& model, const InferBenchOptions& options, InferBench& bench) {
   const auto start = Clock::now();
   const Graph graph = record_graph(model, false);
   const Detection found = detect(graph, options.carry_mean);
   FoldPlan plan = plan_fold(found, options.fold);
   CBWC_CHECK(!plan.empty(), "bench infer: no LayerNorm of this model folds (cbwc detect says why)");
-  FoldPlan with_affine = plan;
-  if (options.affine) {
-    plan_affine(graph, model, plan);
-    with_affine = plan;
-  }
+  if (options.affine) plan_affine(graph, model, plan);
   apply_fold(model, plan);
   bench.fold_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-  if (!options.affine) plan_affine(graph, model, with_affine);
-  bench.norms = std::ssize(plan.norms);
-  bench.all_norms = std::ssize(found.norms);
-  for (const DetectedNorm& norm : found.norms)
-    bench.auxiliary += norm.verdict == Verdict::foldable_with_auxiliary;
-  for (const AffineFold& norm : with_affine.affine)
-    if (norm.skipped.empty()) bench.movable_norm_numbers += numbers_of(model, norm);
+  count_norms(graph, model, found, plan, bench);
 }
 
 bool same_bytes(const Tensor& a, const Tensor& b) {
@@ -76,6 +80,23 @@ std::unique_ptr<Model> arm_model(const ArmSource& source, Norm norm) {
   for (const ParameterPtr& p : model->parameters())
     p->mutate() = source.trained->model->parameter(p->name())->value().to(dtype).clone();
   return model;
+}
+
+std::unique_ptr<Model> folded_arm(const ArmSource& source, const InferBenchOptions& options,
+                                  InferBench& bench) {
+  std::unique_ptr<Model> model = arm_model(source, Norm::layernorm);
+  if (source.folded == nullptr) {
+    fold(*model, options, bench);
+    return model;
+  }
+  FoldPlan all;
+  for (const FoldPlan& plan : source.folded->folds)
+    all.norms.insert(all.norms.end(), plan.norms.begin(), plan.norms.end());
+  const Graph graph = record_graph(*model, false);
+  count_norms(graph, *model, detect(graph), all, bench);
+  bench.fold_ms = std::numeric_limits<double>::quiet_NaN();
+  return copy_of(*source.folded->model, source.folded->config, source.shape, source.folded->folds,
+                 parse_dtype(source.config.model.dtype));
 }
 
 int64_t norm_numbers(const Model& layernorm, const Model& none) {
@@ -125,9 +146,7 @@ std::vector<Arm> build_arms(const ArmSource& source, const InferBenchOptions& op
     share_equal(*model, *arms[0].model);
     arms.push_back({name, std::move(model)});
   };
-  std::unique_ptr<Model> folded = arm_model(source, Norm::layernorm);
-  fold(*folded, options, bench);
-  add("folded", std::move(folded));
+  add("folded", folded_arm(source, options, bench));
   if (bench.norms < bench.all_norms) add(kAllRmsNorm, arm_model(source, Norm::rmsnorm));
   add("none", arm_model(source, Norm::none));
   release_cached(Device::cpu);
@@ -172,8 +191,7 @@ void compare_fold_in_float64(ArmSource source, const InferBenchOptions& options,
   source.config.model.dtype = dtype_name(DType::f64);
   InferBench counts;
   const auto before = arm_model(source, Norm::layernorm),
-             after = arm_model(source, Norm::layernorm);
-  fold(*after, options, counts);
+             after = folded_arm(source, options, counts);
   bench.float64_rel_difference = compare(*before, *after, source).max_rel;
 }
 

@@ -20,6 +20,7 @@ struct ArmSource {
   Config config;
   DataShape shape;
   const LoadedModel* trained = nullptr;
+  const LoadedModel* folded = nullptr;  // the folded arm; null: `trained`, or random, folded here
 };
 
 // The same numbers in all arms, those that are equal in memory once; LayerNorm first, then the

@@ -86,7 +86,8 @@ std::string fold_row(const std::string& name, const Measured& m) {
                            speedup(arms, "none"));
 }
 
-std::string paid(const json& folded) {
+std::string paid(const json& folded, const json& about) {
+  if (about.at("fold_ms").is_null()) return "–";  // folded before, in a folder
   if (!folded.contains("pays_after_passes")) return "never, or within noise";
   const double passes = std::ceil(number_from_json(folded["pays_after_passes"]));
   if (folded.at("seq") == 0)
@@ -95,7 +96,7 @@ std::string paid(const json& folded) {
                      passes * folded.at("batch").get<double>() * folded.at("seq").get<double>());
 }
 
-std::string shape_row(const std::string& name, const Shape& shape,
+std::string shape_row(const std::string& name, const json& about, const Shape& shape,
                       const std::map<std::string, json>& arms) {
   const json& ln = arms.at("layernorm");
   const json& folded = arms.at("folded");
@@ -108,8 +109,8 @@ std::string shape_row(const std::string& name, const Shape& shape,
       number_from_json(ln.at(images ? "samples_per_s" : "tokens_per_s")),
       images ? "images/s" : "tokens/s", speedup(arms, "folded"), speedup(arms, kAllRmsNorm),
       speedup(arms, "none"),
-      share.is_null() ? "–" : fmt::format("{:.0f} %", 100 * number_from_json(share)), paid(folded),
-      number_from_json(folded.at("peak_mb")));
+      share.is_null() ? "–" : fmt::format("{:.0f} %", 100 * number_from_json(share)),
+      paid(folded, about), number_from_json(folded.at("peak_mb")));
 }
 
 std::string token_row(const std::string& name, const Shape& shape,
@@ -179,7 +180,7 @@ std::string infer_markdown(const std::vector<nlohmann::json>& results) {
     folds += fold_row(name, measured);
     for (const auto& [shape, arms] : measured.rows)
       if (arms.count("layernorm") == 1 && arms.count("folded") == 1)
-        shapes += shape_row(name, shape, arms);
+        shapes += shape_row(name, measured.about, shape, arms);
     for (const auto& [shape, arms] : measured.tokens) tokens += token_row(name, shape, arms);
   }
   const std::string speedups =

@@ -81,7 +81,7 @@ nlohmann::json model_json(const InferBench& bench) {
           {"auxiliary", bench.auxiliary},
           {"norm_numbers", bench.norm_numbers},
           {"movable_norm_numbers", bench.movable_norm_numbers},
-          {"fold_ms", json_number(bench.fold_ms)},
+          {"fold_ms", std::isnan(bench.fold_ms) ? nlohmann::json() : json_number(bench.fold_ms)},
           {"note", bench.note},
           {"fold_difference", json_number(bench.fold_difference)},
           {"compared_positions", bench.compared_positions},
@@ -110,6 +110,7 @@ std::string fold_line(const InferBench& b) {
 
 // After how much work the time of the fold has come back, where it gains anything.
 std::string pays_text(const InferBench& bench) {
+  if (std::isnan(bench.fold_ms)) return "";
   std::string out;
   for (const InferRow& r : bench.rows) {
     if (!(r.pays_after > 0)) continue;
@@ -126,10 +127,10 @@ std::string pays_text(const InferBench& bench) {
 
 std::string calls_table(const InferBench& bench) {
   std::string out = fmt::format(
-      "one norm call ({} of {} norms were folded in {:.1f} ms)\n{:>12} {:<10} {:>10} {:>9} {:>9} "
-      "{:>7}  {}\n",
-      bench.norms, bench.all_norms, bench.fold_ms, "rows x cols", "norm", "median ms", "p10", "p90",
-      "GB/s", "LayerNorm's time over it [95 %]");
+      "one norm call ({} of {} norms were folded{})\n{:>12} {:<10} {:>10} {:>9} {:>9} {:>7}  {}\n",
+      bench.norms, bench.all_norms,
+      std::isnan(bench.fold_ms) ? "" : fmt::format(" in {:.1f} ms", bench.fold_ms), "rows x cols",
+      "norm", "median ms", "p10", "p90", "GB/s", "LayerNorm's time over it [95 %]");
   for (const NormCallRow& c : bench.calls)
     out += fmt::format("{:>12} {:<10} {:>10.4f} {:>9.4f} {:>9.4f} {:>7.1f}  {}\n",
                        fmt::format("{}x{}", c.rows, c.cols),

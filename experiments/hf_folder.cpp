@@ -8,6 +8,7 @@
 #include "experiments/hf_note.h"
 #include "experiments/hf_readme.h"
 #include "experiments/json_output.h"
+#include "experiments/unfold.h"
 
 namespace cbwc {
 namespace fs = std::filesystem;
@@ -32,18 +33,6 @@ const char* const kInputFiles[] = {"vocab.json",
                                    "sentence_bert_config.json",
                                    "config_sentence_transformers.json",
                                    "1_Pooling/config.json"};
-
-// The config as the model was trained, as far as config.json says it.
-Config trained_config(const HfFolder& f) {
-  Config c = f.config;
-  if (!f.attributes.contains("folded")) return c;
-  const json& before = f.attributes["folded"].at("before");
-  c.model.norm = before.at("norm");
-  c.model.qk_norm = before.at("qk_norm");
-  c.model.tied_head = before.at("tied_head");
-  c.model.folded_tie = "none";
-  return c;
-}
 
 bool untied(const HfFolder& f) {
   for (const FoldPlan& plan : f.folds)
@@ -107,7 +96,7 @@ void write_note(const HfFolder& f, const json& note, const json& config, const f
   fs::copy_file(fs::path(CBWC_SOURCE_DIR) / "experiments" / "load_folded.py",
                 out / "load_folded.py");
   std::vector<std::pair<std::string, std::string>> reasons;
-  const HfTable table = written_table(trained_config(f), f.folds);
+  const HfTable table = written_table(trained_config(f.config, f.attributes), f.folds);
   for (const auto& [norm, reason] : f.reasons) reasons.emplace_back(hf_module(table, norm), reason);
   write_text_file((out / "README.md").string(),
                   hf_readme({note, config, reasons, f.attributes["folded"]}));
@@ -133,7 +122,7 @@ HfFolder hf_folder_of(const LoadedModel& loaded) {
 
 void write_hf_folder(const HfFolder& f, const std::string& out) {
   CBWC_CHECK(!fs::exists(out), out, ": exists, nothing was changed; give another --out");
-  const Config trained = trained_config(f);
+  const Config trained = trained_config(f.config, f.attributes);
   const json config = config_of(f, trained);
   json note;
   if (!f.folds.empty()) {

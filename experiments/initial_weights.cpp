@@ -7,6 +7,7 @@
 
 #include "experiments/json_output.h"
 #include "experiments/model_graph.h"
+#include "experiments/unfold.h"
 #include "layers/layer_norm.h"
 
 namespace cbwc {
@@ -36,56 +37,6 @@ void check_architecture(const Config& config, const LoadedModel& source, const s
     CBWC_CHECK(there.at(part) == here.at(part) || as_before, key, ": model.", part, " is ",
                there.at(part).dump(), " in ", name, ", ", here.at(part).dump(), " in this run");
   }
-}
-
-// E + r 1^T: the table before its rows lost their means.
-Tensor with_row_means(const Tensor& table, const Tensor& means) {
-  const int64_t rows = table.size(0), cols = table.size(1);
-  std::vector<double> e = table.to(DType::f64).to_vector<double>();
-  const std::vector<double> r = means.to(DType::f64).to_vector<double>();
-  for (int64_t i = 0; i < rows; ++i)
-    for (int64_t j = 0; j < cols; ++j)
-      e[static_cast<size_t>(i * cols + j)] += r[static_cast<size_t>(i)];
-  return Tensor::from(e, {rows, cols});
-}
-
-// W + 1 r: a writer whose last channel along the axis carries the mean of the others.
-Tensor with_carried_mean(const Tensor& carrying, int axis) {
-  const Tensor x = carrying.to(DType::f64).contiguous();
-  Shape shape = x.shape();
-  const int64_t channels = --shape[static_cast<size_t>(axis)];
-  int64_t outer = 1, inner = 1;
-  for (int i = 0; i < x.rank(); ++i)
-    if (i != axis) (i < axis ? outer : inner) *= x.size(i);
-  std::vector<double> out(static_cast<size_t>(outer * channels * inner));
-  for (int64_t o = 0; o < outer; ++o)
-    for (int64_t c = 0; c < channels; ++c)
-      for (int64_t i = 0; i < inner; ++i) {
-        const double* slab = x.data<double>() + o * (channels + 1) * inner;
-        out[static_cast<size_t>((o * channels + c) * inner + i)] =
-            slab[c * inner + i] + slab[channels * inner + i];
-      }
-  return Tensor::from(out, shape);
-}
-
-// The values as a model without what the fold added would hold them, `fresh` being its own: a head
-// that is tied again, and writers that write their means again.
-void absorb(const FoldPlan& plan, const NamedTensors& fresh, NamedTensors& values) {
-  for (const Tie& tie : plan.ties) {
-    const auto means = values.find(tie.head + ".row_means");
-    const auto untied = values.find(tie.head + ".weight");
-    if (means != values.end() && fresh.count(means->first) == 0) {
-      values[tie.parameter] = with_row_means(values.at(tie.parameter), means->second);
-      values.erase(means);
-    }
-    if (plan.tied == HeadTie::untie && untied != values.end() && fresh.count(untied->first) == 0) {
-      values[tie.parameter] = untied->second;
-      values.erase(untied);
-    }
-  }
-  for (const CentredParameter& c : plan.centre)
-    if (c.carries_mean)
-      values[c.parameter] = with_carried_mean(values.at(c.parameter), c.lane.axis);
 }
 
 const LayerNorm* find_layer_norm(const Module& module) {
@@ -167,7 +118,7 @@ std::vector<std::string> load_from(Model& model, const Config& config, const Loa
   const NamedTensors fresh = model.state();
   std::vector<std::string> notes;
   for (auto plan = from.folds.rbegin(); plan != from.folds.rend(); ++plan)
-    absorb(*plan, fresh, values);
+    absorb_fold(*plan, fresh, values);
   keep_new_head(values, fresh, config, from, notes);
   for (auto& [parameter, value] : values) value = value.to(model.dtype());
   try {

@@ -7,9 +7,9 @@
 
 #include "experiments/command.h"
 #include "experiments/json_output.h"
-#include "experiments/model_graph.h"
 #include "experiments/model_setup.h"
 #include "experiments/report_run.h"
+#include "experiments/unfold.h"
 
 namespace cbwc {
 namespace {
@@ -53,9 +53,11 @@ InferBench measure(const std::string& name, const Options& o, nlohmann::json& co
     configs[name] = config_json(config);
     return bench_infer(config, o.bench);
   }
-  const LoadedModel trained = load_model(name, o.sets);
-  configs[name] = config_json(trained.config);
-  return bench_infer(trained.config, o.bench, &trained);
+  const LoadedModel loaded = load_model(name, o.sets);
+  configs[name] = config_json(loaded.config);
+  if (loaded.folds.empty()) return bench_infer(loaded.config, o.bench, &loaded);
+  const LoadedModel before = unfolded(loaded);
+  return bench_infer(before.config, o.bench, &before, &loaded);
 }
 
 // The picture and the tables, of earlier runs and this one.
@@ -126,7 +128,8 @@ void add_infer_bench(CLI::App& bench, CommandContext& context) {
       "one forward pass: LayerNorm, the same weights folded, no norm; interleaved (and, where "
       "not all norms fold, all RMSNorm, for its time alone)");
   command->add_option("MODEL", o->models,
-                      "configs (files or bare names), measured with random weights, or run folders "
+                      "configs (files or bare names), measured with random weights, or runs, "
+                      "Hugging Face folders and what `cbwc fold` made of either "
                       "(default gpt2_124m bert_base opt_125m phi_1 vit_b16 swin_tiny)");
   add_set_option(*command, o->sets);
   command->add_option("--shapes", o->bench.shapes,
