@@ -18,6 +18,15 @@ struct OpsBenchOptions {
   bool forward_only = false;
   bool more = false;  // also the forward of GELU, tanh, sigmoid, gather_rows and rotary
 };
+// An op with a matrix product inside, at the shape of a known model.
+struct ProductBenchRow {
+  std::string name, of;  // conv2d_forward of "Swin-T"
+  int64_t m = 0, n = 0, k = 0;
+  std::string floor;  // what `floor_ms` is the time of, in the same run
+  std::string dtype = {};
+  double median_ms = 0, p10_ms = 0, p90_ms = 0, gflop_per_s = 0;  // of one product
+  double floor_ms = 0, over_floor = 0;
+};
 struct OpsBenchRow {
   std::string name, dtype;
   int64_t rows = 0, cols = 0;
@@ -31,6 +40,11 @@ struct OpsBenchRow {
 std::vector<OpsBenchRow> bench_ops(const OpsBenchOptions& options);
 nlohmann::json ops_bench_json(const std::vector<OpsBenchRow>& rows);
 std::string ops_bench_table(const std::vector<OpsBenchRow>& rows);
+// The patch embeddings of ViT-B/16 and Swin-T over their products alone; the products of GPT-2's
+// decoding, of 1 and 8 rows, over reading their weights once. Of `options` dtypes and repeats.
+std::vector<ProductBenchRow> bench_products(const OpsBenchOptions& options);
+nlohmann::json products_bench_json(const std::vector<ProductBenchRow>& rows);
+std::string products_bench_table(const std::vector<ProductBenchRow>& rows);
 
 // ---- bench train: one whole step against the time of its matrix products ------------------------
 struct TrainBenchOptions {

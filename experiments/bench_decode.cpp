@@ -7,8 +7,8 @@
 #include <cmath>
 
 #include "core/allocator.h"
-#include "core/parallel.h"
 #include "experiments/bench_infer.h"
+#include "experiments/bench_timed.h"
 #include "experiments/json_output.h"
 #include "layers/tied_linear.h"
 
@@ -21,37 +21,24 @@ double ms_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-// Reading as fast as the machine can: what decoding cannot beat once the weights leave the caches.
+// What decoding cannot beat once the weights leave the caches.
 class ReadPass {
  public:
   ReadPass() : buffer_(Tensor::full({kNumbers}, 1, DType::f32)) {}
 
   void run() {
-    const float* data = buffer_.data<float>();
-    std::vector<float> sums(kNumbers / kChunk);
     const auto start = Clock::now();
-    parallel_for(kNumbers, kChunk, [&](int64_t begin, int64_t end) {
-      const float* x = data + begin;
-      float a = 0, b = 0, c = 0, d = 0;
-      const int64_t quarter = (end - begin) / 4;
-#pragma omp simd reduction(+ : a, b, c, d)
-      for (int64_t i = 0; i < quarter; ++i) {
-        a += x[i];
-        b += x[i + quarter];
-        c += x[i + 2 * quarter];
-        d += x[i + 3 * quarter];
-      }
-      sums[static_cast<size_t>(begin / kChunk)] = a + b + c + d;
-    });
+    read_pass(buffer_.data<float>(), kNumbers, sums_);
     ms_.push_back(ms_since(start));
-    for (const float sum : sums)
-      CBWC_CHECK(sum == static_cast<float>(kChunk), "bench infer: a read pass read wrongly");
+    for (const float sum : sums_)
+      CBWC_CHECK(sum == static_cast<float>(kReadChunk), "bench infer: a read pass read wrongly");
   }
   double bytes_per_ms() const { return static_cast<double>(buffer_.bytes()) / median(ms_); }
 
  private:
-  static constexpr int64_t kNumbers = 1 << 26, kChunk = 1 << 14;
+  static constexpr int64_t kNumbers = 1 << 26;
   Tensor buffer_;
+  std::vector<float> sums_;
   std::vector<double> ms_;
 };
 

@@ -1,9 +1,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
-#include <functional>
 #include <numeric>
 
 #include "core/kernels/activation.h"
@@ -14,19 +12,12 @@
 #include "core/parallel.h"
 #include "core/rng.h"
 #include "experiments/bench.h"
+#include "experiments/bench_timed.h"
 #include "experiments/json_output.h"
 #include "experiments/statistics.h"
 
 namespace cbwc {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-struct Timed {
-  std::string name;
-  std::function<void()> run;
-  std::vector<double> ms = {}, cold_ms = {};
-};
 
 // Two separate buffers, the same threads and chunks of at least 64 KiB.
 template <class T>
@@ -118,36 +109,13 @@ void add_more(std::vector<Timed>& ops, const Buffers& b) {
   ops.push_back({"rotary_forward", [=] { cpu::rotary(rotary); }});
 }
 
-double time_calls(const std::function<void()>& run, int64_t calls) {
-  const auto start = Clock::now();
-  for (int64_t i = 0; i < calls; ++i) run();
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count() /
-         static_cast<double>(calls);
-}
-
-// Each op is warmed by one call and timed over a batch of calls, so that all run on the cache state
-// of their own; the order turns from repeat to repeat.
-void measure(std::vector<Timed>& ops, int repeats) {
-  constexpr double kBatchMs = 1.0;  // a batch of calls takes at least about this
-  for (Timed& op : ops) op.run();
-  std::vector<int64_t> calls;
-  for (Timed& op : ops)
-    calls.push_back(1 + static_cast<int64_t>(kBatchMs / std::max(time_calls(op.run, 3), 1e-4)));
-  for (int r = 0; r < repeats; ++r)
-    for (size_t i = 0; i < ops.size(); ++i) {
-      const size_t at = (i + static_cast<size_t>(r)) % ops.size();
-      ops[at].run();
-      ops[at].ms.push_back(time_calls(ops[at].run, calls[at]));
-    }
-}
-
 // Twice the last cache that the system knows of, and at least 96 MiB.
 int64_t flushing_bytes() {
   return std::max<int64_t>(2 * sysconf(_SC_LEVEL3_CACHE_SIZE), int64_t{96} << 20);
 }
 
-// The same for single calls whose data come from memory: before each, another buffer, larger than
-// the caches, is written.
+// As time_ops(), for single calls whose data come from memory: before each, another buffer, larger
+// than the caches, is written.
 void measure_cold(std::vector<Timed>& ops, int repeats) {
   const int64_t floats = flushing_bytes() / static_cast<int64_t>(sizeof(float));
   Tensor other = Tensor::empty({floats}, DType::f32);
@@ -190,7 +158,7 @@ std::vector<OpsBenchRow> bench_ops(const OpsBenchOptions& options) {
         dispatch_float(parse_dtype(dtype), "bench ops",
                        [&](auto zero) { add_more<decltype(zero)>(ops, buffers); });
       if (options.forward_only) ops.resize(kBackwardCopy);
-      measure(ops, options.repeats);
+      time_ops(ops, options.repeats);
       if (!options.forward_only) measure_cold(ops, options.repeats);
       const double copy = median(ops[kCopy].ms), cold_copy = median(ops[kCopy].cold_ms);
       for (const Timed& op : ops) {

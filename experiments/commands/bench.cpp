@@ -19,12 +19,20 @@ void add_ops(CLI::App& bench, CommandContext& context) {
   command->add_option("--repeats", o->repeats, "timed repeats of each op (default 30)")
       ->check(CLI::PositiveNumber);
   command->add_flag("--more", o->more,
-                    "also GELU, tanh, sigmoid, gathered rows and rotary positions, forward");
+                    "also GELU, tanh, sigmoid, gathered rows and rotary positions, forward; and at "
+                    "shapes of their own the patch embeddings (conv2d) of ViT-B/16 and Swin-T "
+                    "over their matrix products, and GPT-2's products for one token of 1 and 8 "
+                    "texts over reading their weights once");
   command->callback([o, &context] {
     require_cpu(context.global.device);
     const std::vector<OpsBenchRow> rows = bench_ops(*o);
-    fmt::print("{}", ops_bench_table(rows));
-    write_command_json(context, "bench ops", nlohmann::json::object(), ops_bench_json(rows));
+    const std::vector<ProductBenchRow> products =
+        o->more ? bench_products(*o) : std::vector<ProductBenchRow>();
+    fmt::print("{}{}", ops_bench_table(rows), products_bench_table(products));
+    nlohmann::json results = ops_bench_json(rows);
+    for (nlohmann::json& row : products_bench_json(products))
+      results["rows"].push_back(std::move(row));
+    write_command_json(context, "bench ops", nlohmann::json::object(), results);
   });
 }
 

@@ -1,9 +1,11 @@
 // bench ops, train and loader: what their rows count, for every family.
+#include <numeric>
 #include <set>
 
 #include "core/check.h"
 #include "experiments/bench.h"
 #include "experiments/bench_batches.h"
+#include "experiments/bench_timed.h"
 #include "experiments/training_data.h"
 #include "tests/experiments/tiny_families.h"
 #include "tests/experiments/tiny_run.h"
@@ -160,4 +162,39 @@ TEST_CASE("bench ops: more ops on request, each beside the copy") {
   }
   CHECK(names.size() == 12);
   CHECK(!rotary_at_24);  // no whole head
+}
+
+TEST_CASE("bench ops: patch embeddings over their products, thin products over reading weights") {
+  OpsBenchOptions o;
+  o.repeats = 2;
+  const std::vector<ProductBenchRow> rows = bench_products(o);
+  REQUIRE(rows.size() == 14);  // two embeddings there and back, five weights at two sizes
+  for (const ProductBenchRow& r : rows) {
+    INFO(r.name << " of " << r.of);
+    const bool conv = r.name == "conv2d_forward" || r.name == "conv2d_backward";
+    CHECK((conv || r.name == "thin_product"));
+    CHECK(r.floor == (conv ? "its product" : "reading the weights"));
+    if (!conv) CHECK((r.m == 1 || r.m == 8));
+    CHECK(r.floor_ms > 0);
+    CHECK(r.over_floor == Approx(r.median_ms / r.floor_ms));
+    CHECK(r.gflop_per_s == Approx(2e-6 * static_cast<double>(r.m * r.n * r.k) / r.median_ms));
+  }
+  // A patch of Swin-T is 3 x 4 x 4 numbers, an image has 56 x 56 of them.
+  CHECK((rows[2].m == 96 && rows[2].n == 56 * 56 && rows[2].k == 48));
+  CHECK((rows[13].m == 8 && rows[13].n == 50257 && rows[13].k == 768));
+  // One product, not all that a call does: eight rows of the head are no longer than a second.
+  CHECK(rows[13].median_ms < 1000);
+  CHECK(products_bench_json(rows)[4].at("of") == "GPT-2 qkv");
+  CHECK_THAT(products_bench_table(rows), ContainsSubstring("8x50257x768"));
+  CHECK(products_bench_table({}).empty());
+}
+
+TEST_CASE("bench ops: a read pass adds up every number, the last few too") {
+  for (const int64_t n : {int64_t{0}, int64_t{7}, kReadChunk, 2 * kReadChunk + 5}) {
+    std::vector<double> numbers(static_cast<size_t>(n)), sums;
+    std::iota(numbers.begin(), numbers.end(), 1.0);
+    read_pass(numbers.data(), n, sums);
+    const double sum = std::accumulate(sums.begin(), sums.end(), 0.0);
+    CHECK(sum == static_cast<double>(n * (n + 1) / 2));
+  }
 }
