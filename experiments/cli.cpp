@@ -84,6 +84,10 @@ int parse_and_run(int argc, char** argv) {
 
 }  // namespace
 
+void print_unread_sizes(const Config& config) {
+  for (const std::string& line : unread_sizes(config)) fmt::print(stderr, "notice: {}\n", line);
+}
+
 void add_set_option(CLI::App& command, std::vector<std::string>& sets) {
   command
       .add_option("--set", sets,

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/dtype.h"
+#include "experiments/config.h"
 
 namespace cbwc {
 
@@ -46,6 +47,9 @@ void add_config_command(CLI::App& app, CommandContext& context);
 void add_info_command(CLI::App& app, CommandContext& context);
 
 void add_commands(CLI::App& app, CommandContext& context);  // all of them (commands/all.cpp)
+
+// One line on stderr for each key of a CONFIG, or its --set, that has no effect.
+void print_unread_sizes(const Config& config);
 
 // The positional CONFIG (one, required) and the repeatable --set.
 void add_config_options(CLI::App& command, std::string& config, std::vector<std::string>& sets);

@@ -103,6 +103,8 @@ std::vector<std::string> shipped_configs();
 
 std::string config_to_toml(const Config& config);  // complete; parse_config gives the same back
 void check_family_keys(const Config& config);      // Error for one that its family does not read
+// A line for each size that a file or --set says and the family does not read.
+std::vector<std::string> unread_sizes(const Config& config);
 std::vector<Variant> expand_sweep(const Config& config);  // one unnamed variant without a sweep
 std::string toml_text(const std::string& text);           // quoted and escaped
 std::string describe_keys();  // every key: type, unit, default, one line

@@ -64,6 +64,7 @@ void add_train(CLI::App& bench, CommandContext& context) {
   command->callback([o, &context] {
     require_cpu(context.global.device);
     const Config config = load_config(o->config, o->sets);
+    print_unread_sizes(config);
     const TrainBench result = bench_train(config, o->bench);
     fmt::print("{}", train_bench_table(result));
     write_command_json(context, "bench train", config_json(config), train_bench_json(result));
@@ -90,6 +91,7 @@ void add_loader(CLI::App& bench, CommandContext& context) {
   command->callback([o, &context] {
     require_cpu(context.global.device);
     const Config config = load_config(o->config, o->sets);
+    print_unread_sizes(config);
     make_missing_data(config);
     const LoaderBench result = bench_loader(config, o->bench);
     fmt::print("{}", loader_bench_table(result));

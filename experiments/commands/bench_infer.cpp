@@ -37,7 +37,9 @@ void print_plan(const Options& o) {
   std::string text;
   for (const std::string& name : o.models) {
     if (is_run(name)) continue;  // its config is read with it
-    const InferPlan plan = plan_infer(load_config(name, o.sets), o.bench);
+    const Config config = load_config(name, o.sets);
+    print_unread_sizes(config);
+    const InferPlan plan = plan_infer(config, o.bench);
     text += infer_plan_text(plan);
     seconds += plan.seconds();
   }

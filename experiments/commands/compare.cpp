@@ -36,6 +36,7 @@ int run(const Options& options, const CommandContext& context) {
   std::vector<std::pair<std::string, Config>> studies;  // all are read before one starts
   for (const std::string& name : options.configs) {
     Config config = load_config(name, options.sets);
+    print_unread_sizes(config);
     make_paths_absolute(config);
     const std::string stem = std::filesystem::path(name).stem().string();
     if (!options.out.empty())

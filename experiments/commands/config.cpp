@@ -35,6 +35,7 @@ int run_config(const Options& options, const CommandContext& context) {
     return 0;
   }
   const Config config = load_config(options.config, options.sets);
+  print_unread_sizes(config);
   fmt::print("{}", config_to_toml(config));
   write_command_json(context, "config", config_json(config), {{"digest", config_digest(config)}});
   return 0;

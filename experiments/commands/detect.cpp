@@ -33,6 +33,7 @@ int run(const Options& options, const CommandContext& context) {
   std::vector<std::string> sets = options.sets;
   if (arm_is_open(options)) sets.push_back("model.norm=layernorm");
   const LoadedModel loaded = load_model(options.model, sets);
+  if (loaded.folder.empty()) print_unread_sizes(loaded.config);
   for (const std::string& warning : loaded.warnings)
     fmt::print(stderr, "warning: skipped {}\n", warning);
   const DetectReport report = run_detect(*loaded.model, options.train);

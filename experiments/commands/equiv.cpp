@@ -20,6 +20,7 @@ int run(const Options& options, const CommandContext& context) {
   require_cpu(context.global.device);
   for (const std::string& placement : options.equiv.placements) parse_dropout_placement(placement);
   const Config config = load_config(options.config, options.sets);
+  print_unread_sizes(config);
   const EquivReport report = run_equiv(config, options.equiv);
   fmt::print("{}", equiv_table(report));
   write_command_json(context, "equiv", config_json(config), equiv_json(report));

@@ -21,6 +21,7 @@ int run(Options options, const CommandContext& context) {
        {StoredType::f64, StoredType::f32, StoredType::f16, StoredType::bf16})
     if (options.dtype == torch_name(type)) options.request.type = type;
   const FoldReport report = run_fold(options.request);
+  if (report.checkpoint.empty()) print_unread_sizes(report.source);
   if (!context.global.quiet || report.failed) fmt::print("{}", fold_text(report));
   write_command_json(context, "fold", config_json(report.source), fold_json(report));
   if (report.failed)

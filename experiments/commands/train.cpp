@@ -55,6 +55,7 @@ RunRequest make_request(const Options& options) {
 int run(const Options& options, const CommandContext& context) {
   require_cpu(context.global.device);
   RunRequest request = make_request(options);
+  print_unread_sizes(request.config);
   request.quiet = context.global.quiet;
   request.title = request.config.model.norm;
   request.exactness = true;

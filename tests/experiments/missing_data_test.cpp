@@ -199,3 +199,57 @@ TEST_CASE("A key that a family does not read is refused, not passed over") {
     CHECK_NOTHROW(load_config(name));
   }
 }
+
+TEST_CASE("A size that a family does not read is said, with what is read instead") {
+  TemporaryFolder folder;
+  const auto lines = [&](const std::string& name, const std::vector<std::string>& sets) {
+    return unread_sizes(parse_config(testing::family_toml(folder, name), name + ".toml", sets));
+  };
+  const std::tuple<const char*, const char*, const char*> cases[] = {
+      {"swin", "model.layers=4",
+       "model.layers has no effect on model.family swin, which reads model.depths"},
+      {"swin", "model.heads=2", "reads model.stage_heads"},
+      {"swin", "model.context=9", "reads model.image, model.patch, model.window"},
+      {"gpt", "model.depths=[1, 1]", "reads model.layers"},
+      {"gpt", "model.image=8", "reads model.context"},
+      {"gpt", "model.classes=3", "reads model.vocab"},
+      {"vit", "model.window=7", "reads model.image, model.patch"},
+      {"vit", "model.stage_heads=[1]", "reads model.heads"},
+      {"bert", "model.decoder_layers=2", "reads model.layers"},
+      {"translation", "model.patch=2", "reads model.context"},
+      {"opt", "model.depths=[1]", "reads model.layers"}};
+  for (const auto& [name, set, expected] : cases) {
+    INFO(name << " " << set);
+    const std::vector<std::string> said = lines(name, {set});
+    REQUIRE(said.size() == 1);
+    CHECK(said[0].find(std::string("--set ") + set + ": ") == 0);
+    CHECK(said[0].find(expected) != std::string::npos);
+  }
+  for (const auto& family : testing::tiny_families(folder)) {
+    INFO(family.name);
+    CHECK(lines(family.name, {}).empty());
+    // The complete config of a run says every default, and is still told what is not one.
+    const std::string complete = config_to_toml(testing::family_config(family));
+    CHECK(unread_sizes(parse_config(complete, "complete.toml")).empty());
+  }
+  for (const std::string& name : shipped_configs()) {
+    INFO(name);
+    CHECK(unread_sizes(load_config(name)).empty());
+  }
+  const std::string swin = "[model]\nfamily = \"swin\"\nlayers = 4\ndim = 96\n";
+  CHECK(unread_sizes(parse_config(swin, "s.toml")).at(0).find("s.toml:3: model.layers") == 0);
+  // A sweep over families shares the sizes of all of them.
+  const std::string sweep =
+      swin + "[compare]\nsweep = [{\"model.family\" = [\"vit\", \"swin\"]}]\n";
+  CHECK(unread_sizes(parse_config(sweep, "s.toml")).empty());
+}
+
+TEST_CASE("The program says that a size has no effect, and goes on") {
+  TemporaryFolder folder;
+  const auto r = run_cbwc(folder, "config swin_tiny --set model.layers=4");
+  CHECK(r.exit_code == 0);
+  CHECK(r.err ==
+        "notice: --set model.layers=4: model.layers has no effect on model.family swin, "
+        "which reads model.depths\n");
+  CHECK(run_cbwc(folder, "config swin_tiny").err.empty());
+}
