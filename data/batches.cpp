@@ -16,11 +16,13 @@ void check_sizes(int64_t batch_size, int64_t context) {
 
 }  // namespace
 
-BatchOrder::BatchOrder(int64_t tokens, int64_t context, uint64_t seed)
+BatchOrder::BatchOrder(int64_t tokens, int64_t context, uint64_t seed, const std::string& name)
     : tokens_(tokens), context_(context), seed_(seed) {
   check_sizes(1, context);
-  CBWC_CHECK(tokens > context, "batches: the split has ", tokens, " tokens; a window of context ",
-             context, " needs ", context + 1, ". Use more text or a shorter context");
+  CBWC_CHECK(tokens > context, name, " has ", tokens, " tokens, expected at least ", context + 1,
+             " for a window of model.context ", context,
+             "; use a shorter context, or build the file with more text or a larger part for this "
+             "split");
   // One window fewer than would fit at offset 0, so that any offset below the context fits too.
   windows_ = std::max<int64_t>((tokens - 1) / context - 1, 1);
 }
@@ -47,7 +49,7 @@ struct TrainBatches::State {
   State(std::shared_ptr<const TokenSplit> tokens, BatchOptions o)
       : split(std::move(tokens)),
         options(o),
-        order(split->size(), o.context, o.seed),
+        order(split->size(), o.context, o.seed, split->name()),
         made(o.position),
         given(o.position) {
     CBWC_CHECK(o.position >= 0, "batches: position ", o.position, " is negative");
@@ -100,8 +102,9 @@ EvalBatches::EvalBatches(std::shared_ptr<const TokenSplit> split, int64_t batch_
     : split_(std::move(split)), batch_size_(batch_size), context_(context) {
   CBWC_CHECK(split_, "batches: no split");
   check_sizes(batch_size, context);
-  CBWC_CHECK(split_->size() >= 2, "batches: the split to evaluate has ", split_->size(),
-             " tokens; at least 2 are needed. Use more text or a larger fraction for it");
+  CBWC_CHECK(split_->size() >= 2, split_->name(), " has ", split_->size(),
+             " tokens, expected at least 2 to evaluate on; choose another split, or build the file "
+             "with more text or a larger part for this one");
   windows_ = (split_->size() - 1 + context - 1) / context;
   if (max_batches > 0) windows_ = std::min(windows_, max_batches * batch_size);
 }

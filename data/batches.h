@@ -19,8 +19,8 @@ namespace cbwc {
 // Where each window starts. Window number p (0, 1, ...) of the endless stream.
 class BatchOrder {
  public:
-  // Error when tokens < context + 1.
-  BatchOrder(int64_t tokens, int64_t context, uint64_t seed);
+  // Error when tokens < context + 1; `name`: of the split, in it.
+  BatchOrder(int64_t tokens, int64_t context, uint64_t seed, const std::string& name = "the split");
   int64_t windows_per_epoch() const { return windows_; }
   int64_t start(int64_t position);  // first token of that window; any order, cheap in order
 

@@ -113,7 +113,9 @@ TokenSplit TokenSplit::read(const Hdf5File& file, const std::string& path, const
   std::vector<int64_t> starts(documents[0]);
   if (!ids.empty()) file.read(group + "/tokens", H5T_NATIVE_INT32, ids.data());
   if (!starts.empty()) file.read(group + "/documents", H5T_NATIVE_INT64, starts.data());
-  return TokenSplit(ids, std::move(starts), vocab);
+  TokenSplit split(ids, std::move(starts), vocab);
+  split.name_ = path + ": the split " + group;
+  return split;
 }
 
 }  // namespace cbwc

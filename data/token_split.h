@@ -21,6 +21,8 @@ class TokenSplit {
   TokenSplit(const std::vector<int32_t>& tokens, std::vector<int64_t> documents, int64_t vocab);
   void append(const std::vector<int32_t>& document, int64_t vocab);  // one whole document
 
+  // For messages: "FILE: the split val" once read from a file.
+  const std::string& name() const { return name_; }
   int64_t size() const;
   int64_t documents() const { return static_cast<int64_t>(starts_.size()); }
   const std::vector<int64_t>& document_starts() const { return starts_; }
@@ -39,6 +41,7 @@ class TokenSplit {
  private:
   std::variant<std::vector<uint16_t>, std::vector<uint32_t>> tokens_;
   std::vector<int64_t> starts_;
+  std::string name_ = "the split";
 };
 
 }  // namespace cbwc

@@ -33,7 +33,10 @@ TrainingData open_tokens(const Config& config, const std::string& eval_split) {
   };
   TrainingData data;
   data.train = windows(config.data.train_split);
-  if (!eval_split.empty()) data.eval = windows(eval_split);
+  if (!eval_split.empty()) {
+    data.eval = windows(eval_split);
+    data.eval->pass(1, 1);  // one that is too short is an Error now, not at the first evaluation
+  }
   data.shape.vocab = file.vocab_size();
   data.checksum = file.checksum();
   data.tokenizer = file.tokenizer();

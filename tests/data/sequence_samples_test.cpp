@@ -5,6 +5,7 @@
 #include <set>
 
 #include "core/check.h"
+#include "tests/data/temporary_folder.h"
 #include "tests/support/catch.h"
 
 using namespace cbwc;
@@ -224,4 +225,24 @@ TEST_CASE("Instructions: the loss sees the answer and its end only; prompts are 
                                      I, I, 'y', 'e', 's', 256,  //
                                      256, I, I, I, I, I});
   CHECK_THROWS_AS(Instructions(file, "train", 2), Error);
+}
+
+TEST_CASE("A split without a sample is named with its file, whatever the samples are") {
+  const testing::TemporaryFolder folder;
+  for (const SequenceKind kind :
+       {SequenceKind::classification, SequenceKind::pairs, SequenceKind::instructions}) {
+    const std::string path = folder.file(std::string(to_string(kind)) + ".h5");
+    SequenceFile made(kind, letters(), std::nullopt, {"a", "b"}, "a test");
+    made.add("train", {.first = "one", .second = "two", .label = 0},
+             kind != SequenceKind::classification);
+    made.write(path);
+    const SequenceFile file = SequenceFile::open(path);
+    const std::string message = testing::message_of<Error>([&] {
+      if (kind == SequenceKind::classification) TextClassification(file, "val", 8);
+      if (kind == SequenceKind::pairs) TranslationPairs(file, "val", 8);
+      if (kind == SequenceKind::instructions) Instructions(file, "val", 8);
+    });
+    INFO(message);
+    CHECK(message.find(path + ": the split val has no sample; ") == 0);
+  }
 }

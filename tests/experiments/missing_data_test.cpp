@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "data/token_file.h"
 #include "experiments/json_output.h"
 #include "experiments/trainer.h"
 #include "experiments/training_data.h"
@@ -252,4 +253,27 @@ TEST_CASE("The program says that a size has no effect, and goes on") {
         "notice: --set model.layers=4: model.layers has no effect on model.family swin, "
         "which reads model.depths\n");
   CHECK(run_cbwc(folder, "config swin_tiny").err.empty());
+}
+
+TEST_CASE("A split without tokens, or too few, is named with its file before anything is trained") {
+  TemporaryFolder folder;
+  const std::string path = folder.file("short.h5");
+  TokenFile file(Tokenizer::bytes(), "a short one");
+  file.writable_split("train").append(std::vector<int32_t>(100, 1), file.vocab_size());
+  file.writable_split("test").append({1}, file.vocab_size());
+  file.write(path);
+  const auto config = [&](const std::vector<std::string>& sets) {
+    return testing::tiny_config(path, sets);
+  };
+  for (const auto& [split, tokens] : {std::pair("val", "0"), std::pair("test", "1")}) {
+    const std::string message =
+        message_of<Error>([&] { open_data(config({std::string("data.eval_split=") + split})); });
+    INFO(message);
+    CHECK(message.find(path + ": the split " + split + " has " + tokens +
+                       " tokens, expected at least 2") == 0);
+  }
+  const TrainingData data = open_data(config({"data.eval_split=train", "model.context=128"}));
+  const std::string message = message_of<Error>([&] { data.train->stream({}); });
+  INFO(message);
+  CHECK(message.find(path + ": the split train has 100 tokens, expected at least 129") == 0);
 }
