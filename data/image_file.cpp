@@ -11,6 +11,7 @@
 #include "data/atomic_file.h"
 #include "data/hash.h"
 #include "data/hdf5_file.h"
+#include "data/text.h"
 
 namespace cbwc {
 namespace {
@@ -103,16 +104,6 @@ uint64_t write_split(Hdf5File& file, const std::string& split, const ImageSource
   for (const std::string& name : source.names) names += name + '\n';
   file.write_text(split + "/names", names);
   return hash_split(source.labels, offsets, hashes, seed);
-}
-
-std::vector<std::string> split_lines(const std::string& text) {
-  std::vector<std::string> lines;
-  for (size_t begin = 0; begin < text.size();) {
-    const size_t end = std::min(text.find('\n', begin), text.size());
-    lines.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return lines;
 }
 
 template <class T>
@@ -252,7 +243,7 @@ ImageFile ImageFile::open(const std::string& path, bool file_locking) {
     split->labels_ = read_list<int32_t>(file, path, name + "/labels", H5T_NATIVE_INT32);
     split->offsets_ = read_list<int64_t>(file, path, name + "/offsets", H5T_NATIVE_INT64);
     split->hashes_ = read_list<uint64_t>(file, path, name + "/hashes", H5T_NATIVE_UINT64);
-    split->names_ = split_lines(file.read_text(name + "/names"));
+    split->names_ = stored_lines(file.read_text(name + "/names"));
     hash = hash_split(split->labels_, split->offsets_, split->hashes_, hash);
     split->begin_ = file.offset(name + "/bytes");
     if (!images.info_.encoded)

@@ -5,6 +5,7 @@
 #include "data/atomic_file.h"
 #include "data/hash.h"
 #include "data/hdf5_file.h"
+#include "data/text.h"
 
 namespace cbwc {
 namespace {
@@ -24,16 +25,6 @@ std::string join_lines(const std::vector<std::string>& lines) {
   std::string text;
   for (const std::string& line : lines) text += line + '\n';
   return text;
-}
-
-std::vector<std::string> split_lines(const std::string& text) {
-  std::vector<std::string> lines;
-  for (size_t begin = 0; begin < text.size();) {
-    const size_t end = std::min(text.find('\n', begin), text.size());
-    lines.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return lines;
 }
 
 nlohmann::json read_metadata(const Hdf5File& file, const std::string& path) {
@@ -180,7 +171,7 @@ SequenceFile SequenceFile::open(const std::string& path, TokenFileOptions option
     CBWC_CHECK(labels.size() == 1, path, ": /", group, "/labels is not a list");
     split.labels.resize(labels[0]);
     if (labels[0] > 0) file.read(group + "/labels", H5T_NATIVE_INT32, split.labels.data());
-    split.references = split_lines(file.read_text(group + "/references"));
+    split.references = stored_lines(file.read_text(group + "/references"));
     data.check_split(split, path + ": /" + group);
   }
   CBWC_CHECK(metadata.value("checksum", "") == data.checksum(), path,

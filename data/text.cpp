@@ -128,4 +128,14 @@ std::string read_file(const std::string& path) {
   return std::move(content).str();
 }
 
+std::vector<std::string> stored_lines(const std::string& text) {
+  std::vector<std::string> lines;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    lines.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return lines;
+}
+
 }  // namespace cbwc

@@ -37,5 +37,7 @@ std::vector<std::string> clean_lines(std::string_view bytes, const std::string& 
 std::vector<std::string> split_documents(std::string_view bytes, const std::string& name,
                                          const TextOptions& options, TextCounts& counts);
 std::string read_file(const std::string& path);  // Error naming the file
+// The lines of a text that this program wrote, each ended by LF: nothing is checked or cleaned.
+std::vector<std::string> stored_lines(const std::string& text);
 
 }  // namespace cbwc

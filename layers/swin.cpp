@@ -26,12 +26,7 @@ SwinConfig checked(const SwinConfig& c) {
     CBWC_CHECK(c.stage_heads[i] > 0 && dim % c.stage_heads[i] == 0, "model: dim ", dim,
                " of stage ", i, " is not divisible by stage_heads ", c.stage_heads[i]);
   }
-  CBWC_CHECK(c.norm_eps >= 0 && std::isfinite(c.norm_eps), "model: norm_eps must be at least 0");
-  CBWC_CHECK(c.init_std >= 0 && std::isfinite(c.init_std), "model: init_std must be at least 0");
-  CBWC_CHECK(std::isfinite(c.mlp_ratio) && c.mlp_ratio * static_cast<double>(c.dim) >= 1,
-             "model: mlp_ratio ", c.mlp_ratio, " leaves no hidden channel");
-  CBWC_CHECK(c.drop_path >= 0 && c.drop_path < 1, "model: drop_path must lie in [0, 1), got ",
-             c.drop_path);
+  check_numbers(c);
   return c;
 }
 

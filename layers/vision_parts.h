@@ -21,6 +21,9 @@ struct VisionConfig {
   double init_std = 0.02;
 };
 
+// Error for a number beside the sizes that is out of range.
+void check_numbers(const VisionConfig& config);
+
 // Standard normal pixels (batch, channels, side, side).
 ModelInput example_images(int64_t batch, int64_t channels, int64_t side, DType dtype,
                           uint64_t seed);

@@ -9,8 +9,10 @@
 #include "autograd/ops/reduce.h"
 #include "core/allocator.h"
 #include "tests/support/catch.h"
+#include "tests/support/message_of.h"
 
 using namespace cbwc;
+using testing::message_of;
 
 namespace {
 
@@ -94,15 +96,6 @@ Variable checkpointed_branch(const Net& net, size_t i, const Variable& x, const 
         return branch(net, i, in[0], in[1], *pass.rng);
       },
       &rng);
-}
-
-std::string message_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
 }
 
 bool contains(const std::string& text, const std::string& part) {

@@ -10,6 +10,7 @@
 #include "autograd/ops/shape.h"
 #include "core/allocator.h"
 #include "tests/support/catch.h"
+#include "tests/support/message_of.h"
 #include "tests/support/op_case.h"
 
 using namespace cbwc;
@@ -21,15 +22,6 @@ Tensor number(double value) { return Tensor::full({}, value, DType::f64); }
 
 ParameterPtr parameter(const std::string& name, double value) {
   return std::make_shared<Parameter>(name, Tensor::full({1}, value, DType::f64), Role::weight);
-}
-
-std::string message_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
 }
 
 bool contains(const std::string& text, const std::string& part) {

@@ -7,6 +7,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/cuda_emulation/kernels.h"
 #include "tests/support/cuda_emulation/probes.h"
+#include "tests/support/message_of.h"
 #include "tests/support/norm_reference.h"
 
 using namespace cbwc;
@@ -44,16 +45,6 @@ void check_norms(Size size, bool affine, bool accumulate) {
   cpu::rms_norm_forward(rms_norm_forward_of(c, on_cpu));
   cpu::rms_norm_backward(rms_norm_backward_of(c, on_cpu, accumulate));
   CHECK(largest_error(got, on_cpu) < tolerance<T>());
-}
-
-template <class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
 }
 
 }  // namespace

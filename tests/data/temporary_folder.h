@@ -8,6 +8,8 @@
 #include <sstream>
 #include <string>
 
+#include "tests/support/message_of.h"
+
 namespace cbwc::testing {
 
 class TemporaryFolder {
@@ -39,17 +41,6 @@ inline std::string read_bytes(const std::string& path) {
 
 inline void write_bytes(const std::string& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
-}
-
-// The message of the cbwc::Error that f throws; "" when it throws none.
-template <class E, class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const E& error) {
-    return error.what();
-  }
-  return "";
 }
 
 }  // namespace cbwc::testing

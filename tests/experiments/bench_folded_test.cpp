@@ -29,24 +29,6 @@ InferBenchOptions quick(bool images) {
   return o;
 }
 
-struct FoldedRun {
-  TemporaryFolder folder;
-  std::string run = folder.file("run"), out = folder.file("folded");
-
-  explicit FoldedRun(Config config, HeadTie tied = HeadTie::rank_one) {
-    const DataShape shape{40, 30, 3, 3};
-    config.model.vocab = shape.vocab;
-    config.run.out = run;
-    write_randomised_run(config, shape);
-    FoldRequest request;
-    request.model = run;
-    request.out = out;
-    request.options = {tied, true};
-    request.carry_mean = true;
-    CHECK_FALSE(run_fold(request).failed);
-  }
-};
-
 InferBench bench_of(const LoadedModel& folded, const InferBenchOptions& options) {
   const LoadedModel before = unfolded(folded);
   return bench_infer(before.config, options, &before, &folded);

@@ -4,8 +4,11 @@
 #include <vector>
 
 #include "experiments/config.h"
+#include "experiments/fold.h"
 #include "experiments/model_build.h"
 #include "experiments/run_directory.h"
+#include "tests/data/temporary_folder.h"
+#include "tests/support/catch.h"
 
 namespace cbwc::testing {
 
@@ -68,5 +71,26 @@ inline void write_randomised_run(const Config& config, const DataShape& shape) {
       {"shape", shape_json(shape)}}.dump();
   RunDirectory::create(config.run.out, config).save_checkpoint(1, checkpoint, 1);
 }
+
+// A model with drawn gains and biases in a folder like a run's, folded beside it with everything
+// that the fold can do.
+struct FoldedRun {
+  TemporaryFolder folder;
+  std::string run = folder.file("run"), out = folder.file("folded");
+  Config config;
+  DataShape shape{40, 30, 3, 3};
+
+  explicit FoldedRun(const Config& c, HeadTie tied = HeadTie::rank_one) : config(c) {
+    config.model.vocab = shape.vocab;
+    config.run.out = run;
+    write_randomised_run(config, shape);
+    FoldRequest request;
+    request.model = run;
+    request.out = out;
+    request.options = {tied, true};
+    request.carry_mean = true;
+    CHECK_FALSE(run_fold(request).failed);
+  }
+};
 
 }  // namespace cbwc::testing

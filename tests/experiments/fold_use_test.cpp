@@ -26,25 +26,8 @@ constexpr double kVisible = 1e-3;  // what another function differs by
 
 using Sets = std::vector<std::string>;
 
-// A model with drawn gains and biases in a folder like a run's, folded beside it with everything
-// that the fold can do.
-struct Folded {
-  TemporaryFolder folder;
-  std::string run = folder.file("run"), out = folder.file("folded");
-  Config config;
-  DataShape shape{40, 30, 3, 3};
-
-  explicit Folded(const Config& c, HeadTie tied = HeadTie::rank_one) : config(c) {
-    config.model.vocab = shape.vocab;
-    config.run.out = run;
-    testing::write_randomised_run(config, shape);
-    FoldRequest request;
-    request.model = run;
-    request.out = out;
-    request.options = {tied, true};
-    request.carry_mean = true;
-    CHECK_FALSE(run_fold(request).failed);
-  }
+struct Folded : testing::FoldedRun {
+  using FoldedRun::FoldedRun;
   // The model of an arm, started from the folded folder.
   std::unique_ptr<Model> start(const Sets& sets, Sets* notes = nullptr) const {
     const Config arm = apply_sets(config, sets);

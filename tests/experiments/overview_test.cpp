@@ -2,29 +2,23 @@
 #include "experiments/overview.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 
 #include "core/check.h"
 #include "experiments/json_output.h"
+#include "tests/data/temporary_folder.h"
 #include "tests/support/catch.h"
 
 using namespace cbwc;
+using testing::read_bytes;
+using testing::TemporaryFolder;
 namespace fs = std::filesystem;
 using nlohmann::json;
 
 namespace {
-
-struct Folder {
-  fs::path path =
-      fs::temp_directory_path() / fmt::format("cbwc_overview_{}_{}", getpid(), std::rand());
-  Folder() { fs::create_directories(path); }
-  ~Folder() { fs::remove_all(path); }
-};
 
 json entry(const std::string& arm, int seed, const std::string& metric, double value, double ms) {
   return {{"arm", arm},
@@ -40,9 +34,9 @@ json entry(const std::string& arm, int seed, const std::string& metric, double v
           {"val_metric", {{10, value / 2}, {20, value}}}};
 }
 
-std::string write(const Folder& folder, const std::string& name, const json& arms,
+std::string write(const TemporaryFolder& folder, const std::string& name, const json& arms,
                   const json& more = json::object()) {
-  const fs::path dir = folder.path / name;
+  const fs::path dir = folder.file(name);
   fs::create_directories(dir);
   json results = more;
   results["arms"] = arms;
@@ -53,7 +47,7 @@ std::string write(const Folder& folder, const std::string& name, const json& arm
 }
 
 // Accuracy 0.90, 0.91, 0.92 against 0.91, 0.919, 0.931; the last seed of rmsnorm diverged.
-std::string write_images(const Folder& folder) {
+std::string write_images(const TemporaryFolder& folder) {
   json arms = json::array();
   const double layernorm[] = {0.90, 0.91, 0.92}, cbwc[] = {0.91, 0.919, 0.931};
   for (int seed = 3; seed >= 1; --seed)
@@ -71,11 +65,6 @@ std::string write_images(const Folder& folder) {
                 {"references", {{{"name", "linear"}, {"metric", "accuracy"}, {"value", 0.841}}}}});
 }
 
-std::string read_all(const fs::path& path) {
-  std::ifstream in(path);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
 bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
@@ -84,7 +73,7 @@ bool has(const std::string& text, const std::string& part) {
 
 TEST_CASE("a task's rows: means, differences by seed, words, time and references") {
   constexpr double kPrinted = 1e-4;
-  const Folder folder;
+  const TemporaryFolder folder;
   const std::vector<OverviewTask> tasks = read_overview({write_images(folder)});
   REQUIRE(tasks.size() == 1);
   CHECK(tasks[0].metric.name == "accuracy");
@@ -116,7 +105,7 @@ TEST_CASE("a task's rows: means, differences by seed, words, time and references
 }
 
 TEST_CASE("sweep points are tasks of their own; perplexity is drawn as loss; one seed says so") {
-  const Folder folder;
+  const TemporaryFolder folder;
   json arms = json::array();
   for (const char* label : {"dropout 0", "dropout 0.1"})
     for (const char* arm : {"layernorm", "cbwc_rmsnorm"}) {
@@ -134,12 +123,12 @@ TEST_CASE("sweep points are tasks of their own; perplexity is drawn as loss; one
 }
 
 TEST_CASE("the overview's files") {
-  const Folder folder;
+  const TemporaryFolder folder;
   const std::string images = write_images(folder);
-  const std::string out = (folder.path / "out").string();
+  const std::string out = folder.file("out");
   const std::vector<std::string> paths = write_overview({images, images}, out);
-  const std::string text = read_all(paths.at(0)), md = read_all(paths.at(1)),
-                    html = read_all(paths.at(2));
+  const std::string text = read_bytes(paths.at(0)), md = read_bytes(paths.at(1)),
+                    html = read_bytes(paths.at(2));
   CHECK(has(text, "images | small: accuracy (top-1), %; 1 of 4 norms are exact"));
   CHECK(has(text, "+1.00 ± 0.25  supported: better"));
   CHECK(has(text, "3 (1 diverged)"));
@@ -155,7 +144,7 @@ TEST_CASE("the overview's files") {
     REQUIRE(paths.size() == 5);
     CHECK(paths[3] != paths[4]);
     CHECK(has(md, "](plot-images-small.svg)"));
-    CHECK(has(read_all(paths[3]), "<svg"));
+    CHECK(has(read_bytes(paths[3]), "<svg"));
     CHECK(has(html, "<svg"));
   } else {
     CHECK(has(html, "gnuplot-nox"));
@@ -163,7 +152,7 @@ TEST_CASE("the overview's files") {
 }
 
 TEST_CASE("a metric that is measured once is drawn as the loss; one that has a curve as itself") {
-  const Folder folder;
+  const TemporaryFolder folder;
   json arms =
       json::array({entry("layernorm", 1, "bleu", 20, 5), entry("rmsnorm", 1, "bleu", 21, 5)});
   for (json& arm : arms) arm["val_metric"] = json::array();
@@ -178,9 +167,9 @@ TEST_CASE("a metric that is measured once is drawn as the loss; one that has a c
 }
 
 TEST_CASE("what the overview refuses") {
-  const Folder folder;
+  const TemporaryFolder folder;
   CHECK_THROWS_AS(read_overview({}), Error);
-  CHECK_THROWS_AS(read_overview({(folder.path / "none").string()}), Error);
+  CHECK_THROWS_AS(read_overview({folder.file("none")}), Error);
   CHECK_THROWS_AS(read_overview({write(folder, "empty", json::array())}), Error);
   json arms = {entry("layernorm", 1, "accuracy", 0.9, 1), entry("rmsnorm", 1, "bleu", 20, 1)};
   CHECK_THROWS_AS(read_overview({write(folder, "mixed", arms)}), Error);

@@ -3,28 +3,22 @@
 
 #include <fmt/format.h>
 
-#include <unistd.h>
 #include <cmath>
 
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 
 #include "experiments/json_output.h"
 #include "experiments/report_run.h"
+#include "tests/data/temporary_folder.h"
 #include "tests/support/catch.h"
 
 using namespace cbwc;
+using testing::read_bytes;
+using testing::TemporaryFolder;
 namespace fs = std::filesystem;
 
 namespace {
-
-struct Folder {
-  fs::path path =
-      fs::temp_directory_path() / fmt::format("cbwc_report_{}_{}", getpid(), std::rand());
-  Folder() { fs::create_directories(path); }
-  ~Folder() { fs::remove_all(path); }
-};
 
 void write_run(const fs::path& dir, double offset) {
   fs::create_directories(dir);
@@ -42,13 +36,13 @@ void write_run(const fs::path& dir, double offset) {
   metrics << "310,63";  // a row that a killed writer left
 }
 
-fs::path make_comparison(const Folder& folder) {
+fs::path make_comparison(const TemporaryFolder& folder) {
   nlohmann::json arms = nlohmann::json::array(), paired = nlohmann::json::array();
   double offset = 0;
   for (const char* arm : {"layernorm", "rmsnorm", "cbwc_rmsnorm"}) {
     for (int seed = 1; seed <= 3; ++seed) {
       offset += 0.02;
-      write_run(folder.path / "runs" / fmt::format("{}-seed{}", arm, seed), offset);
+      write_run(fs::path(folder.path()) / "runs" / fmt::format("{}-seed{}", arm, seed), offset);
       arms.push_back({{"arm", arm},
                       {"seed", seed},
                       {"steps", 300},
@@ -73,18 +67,13 @@ fs::path make_comparison(const Folder& folder) {
                     {"mean_difference", -0.06},
                     {"ci95", 0.01},
                     {"supported", true}});
-  write_json((folder.path / "result.json").string(),
+  write_json(folder.file("result.json"),
              {{"command", "compare"},
               {"machine", machine_json(Device::cpu)},
               {"config", config_json(load_config("gpt_quickstart"))},
               {"results",
                {{"arms", arms}, {"paired", paired}, {"notes", {"dropout <0.1> before norm1"}}}}});
-  return folder.path;
-}
-
-std::string read_all(const fs::path& path) {
-  std::ifstream in(path);
-  return {std::istreambuf_iterator<char>(in), {}};
+  return folder.path();
 }
 
 bool has(const std::string& text, const std::string& part) {
@@ -94,18 +83,18 @@ bool has(const std::string& text, const std::string& part) {
 }  // namespace
 
 TEST_CASE("CSV: empty fields are nan, a cut last row is left out") {
-  const Folder folder;
-  write_run(folder.path, 0.1);
-  const CsvTable table = read_csv((folder.path / "metrics.csv").string());
+  const TemporaryFolder folder;
+  write_run(folder.path(), 0.1);
+  const CsvTable table = read_csv(folder.file("metrics.csv"));
   CHECK(table.rows == 30);
   CHECK(std::isnan(table.numbers.at("val_loss")[0]));
   CHECK(table.numbers.at("step")[29] == 300);
-  CHECK_THROWS_AS(read_csv((folder.path / "none.csv").string()), Error);
+  CHECK_THROWS_AS(read_csv(folder.file("none.csv")), Error);
 }
 
 TEST_CASE("a comparison's report holds table, differences, notes and plots, and nothing external") {
-  const Folder folder;
-  const std::string html = read_all(write_report(make_comparison(folder)));
+  const TemporaryFolder folder;
+  const std::string html = read_bytes(write_report(make_comparison(folder)));
   CHECK(has(html, "<title>GPT quickstart</title>"));
   CHECK(has(html, "2.1400 ± 0.0497"));  // layernorm: 2.12, 2.14, 2.16
   CHECK(has(html, "seed 2 at step 42"));
@@ -126,7 +115,7 @@ TEST_CASE("a comparison's report holds table, differences, notes and plots, and 
 }
 
 TEST_CASE("a curve is the mean over seeds with the smallest and the largest") {
-  const Folder folder;
+  const TemporaryFolder folder;
   const ReportInput input = read_report_input(make_comparison(folder).string());
   REQUIRE(input.arms.size() == 3);
   const Curve curve = mean_curve(input.arms[0], "metrics.csv", "grad_norm");
@@ -138,15 +127,15 @@ TEST_CASE("a curve is the mean over seeds with the smallest and the largest") {
 }
 
 TEST_CASE("a single run has a report, another folder is refused") {
-  const Folder folder;
-  CHECK_THROWS_AS(write_report(folder.path), Error);
-  write_run(folder.path, 0.1);
-  write_json((folder.path / "result.json").string(), {{"results", {{"val_loss", 2.5}}}});
-  CHECK(has(read_all(write_report(folder.path)), "2.5000 (n/a)"));
+  const TemporaryFolder folder;
+  CHECK_THROWS_AS(write_report(folder.path()), Error);
+  write_run(folder.path(), 0.1);
+  write_json(folder.file("result.json"), {{"results", {{"val_loss", 2.5}}}});
+  CHECK(has(read_bytes(write_report(folder.path())), "2.5000 (n/a)"));
 }
 
 TEST_CASE("the report shows the task's metrics, and norm by norm what is exact") {
-  const Folder folder;
+  const TemporaryFolder folder;
   nlohmann::json arms = nlohmann::json::array(), norms = nlohmann::json::array();
   for (const char* arm : {"layernorm", "cbwc_rmsnorm"})
     for (int seed = 1; seed <= 3; ++seed) {
@@ -167,9 +156,9 @@ TEST_CASE("the report shows the task's metrics, and norm by norm what is exact")
       {"arm", "cbwc_rmsnorm"}, {"against", "layernorm"}, {"n", 3}, {"mean_difference", 0.0},
       {"ci95", 0.0},           {"supported", false}};
   const auto page = [&] {
-    write_json((folder.path / "result.json").string(),
+    write_json(folder.file("result.json"),
                {{"results", {{"arms", arms}, {"paired", {pair}}, {"exactness", norms}}}});
-    return read_all(write_report(folder.path));
+    return read_bytes(write_report(folder.path()));
   };
   const std::string html = page();
   CHECK(has(html, "<th>accuracy (top-1), %</th><th>macro-F1, %</th>"));

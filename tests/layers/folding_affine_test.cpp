@@ -14,6 +14,7 @@
 #include "layers/tied_linear.h"
 #include "tests/support/catch.h"
 #include "tests/support/op_case.h"
+#include "tests/support/small_modules.h"
 
 using namespace cbwc;
 using namespace cbwc::testing;
@@ -24,29 +25,6 @@ constexpr double kCase = 1e-8;     // the cases print nine digits
 constexpr double kExact = 1e-12;   // a few roundings of float64, relative to the largest output
 constexpr double kVisible = 1e-3;  // what a mistake changes
 const Init kInit{1, DType::f64, 0.5};
-
-class Root : public Module {
- public:
-  Root() : Module(nullptr, "") {}
-  std::string describe() const override { return "test"; }
-};
-
-void set(const ParameterPtr& p, const std::vector<double>& values) {
-  p->mutate().copy_from(Tensor::from(values, p->value().shape()));
-}
-
-void check_values(const Tensor& t, const std::vector<double>& expected, double tolerance) {
-  const std::vector<double> got = t.to_vector<double>();
-  REQUIRE(got.size() == expected.size());
-  for (size_t i = 0; i < got.size(); ++i) CHECK(std::abs(got[i] - expected[i]) <= tolerance);
-}
-
-void randomize(const Module& model, uint64_t seed) {
-  for (const ParameterPtr& p : model.parameters()) {
-    Rng rng(seed, p->name());
-    fill_normal(p->mutate(), 0.4, 0.7, rng);
-  }
-}
 
 // The affine step alone: the norm stays a LayerNorm.
 template <class Model>
@@ -114,7 +92,7 @@ TEST_CASE("P24: gain and bias go into the next Linear, the bias from the weight 
 TEST_CASE("P30: every Linear that reads the norm gets its gain; one alone would be seen") {
   for (const bool both : {true, false}) {
     Readers model;
-    randomize(model, 3);
+    draw_all(model, 3);
     const Tensor before = run(model).value();
     AffineFold affine = plan<Readers>(model, run);
     REQUIRE(affine.skipped.empty());
@@ -128,7 +106,7 @@ TEST_CASE("P30: every Linear that reads the norm gets its gain; one alone would 
 
 TEST_CASE("P28: all readers or none, and the other reader is named") {
   Readers model;
-  randomize(model, 5);
+  draw_all(model, 5);
   model.gate = true;
   const AffineFold affine = plan<Readers>(model, run);
   CHECK(affine.readers.empty());
@@ -140,7 +118,7 @@ TEST_CASE("P28: all readers or none, and the other reader is named") {
 
 TEST_CASE("a reader without a bias takes a gain only") {
   Readers model(false);
-  randomize(model, 7);
+  draw_all(model, 7);
   CHECK(plan<Readers>(model, run).skipped.find("down has no bias") != std::string::npos);
   set(model.norm.beta(), {0, 0, 0});
   const Tensor before = run(model).value();
@@ -160,7 +138,7 @@ TEST_CASE("P33: a head that shares the embedding keeps its norm's gain, and so t
       return head.forward(norm.forward(tokens.forward(ids), {}));
     }
   } model;
-  randomize(model, 9);
+  draw_all(model, 9);
   const AffineFold affine = plan<Tied>(model, [](Tied& m) { return m.forward(); });
   CHECK(affine.readers.empty());
   CHECK(affine.skipped == "'tokens.weight' of head is also read by tokens");
@@ -168,7 +146,7 @@ TEST_CASE("P33: a head that shares the embedding keeps its norm's gain, and so t
 
 TEST_CASE("a declared output and a weight of another use are readers too") {
   Readers model;
-  randomize(model, 11);
+  draw_all(model, 11);
   const auto output = [](Readers& m) { return m.norm.forward(sample({5, 3}, 1, "x"), {}); };
   CHECK(plan<Readers>(model, output).skipped.find("output") != std::string::npos);
   const auto reused = [](Readers& m) {

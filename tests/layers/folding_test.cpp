@@ -16,6 +16,7 @@
 #include "layers/tied_linear.h"
 #include "tests/support/catch.h"
 #include "tests/support/op_case.h"
+#include "tests/support/small_modules.h"
 
 using namespace cbwc;
 using namespace cbwc::testing;
@@ -29,33 +30,8 @@ constexpr double kVisible = 1e-3;  // what a mistake changes
 constexpr double kEps = 1e-5;
 const Init kInit{1, DType::f64, 0.5};
 
-class Root : public Module {
- public:
-  Root() : Module(nullptr, "") {}
-  std::string describe() const override { return "test"; }
-  using Module::add_constant_parameter;
-};
-
 Tensor row(const std::vector<double>& values) {
   return Tensor::from(values, {1, static_cast<int64_t>(values.size())});
-}
-
-void set(const ParameterPtr& p, const std::vector<double>& values) {
-  p->mutate().copy_from(Tensor::from(values, p->value().shape()));
-}
-
-void check_values(const Tensor& t, const std::vector<double>& expected, double tolerance) {
-  const std::vector<double> got = t.to(DType::f64).to_vector<double>();
-  REQUIRE(got.size() == expected.size());
-  for (size_t i = 0; i < got.size(); ++i) CHECK(std::abs(got[i] - expected[i]) <= tolerance);
-}
-
-// Every number of the model from a normal distribution with a mean that is not zero.
-void randomize(const Module& model, uint64_t seed) {
-  for (const ParameterPtr& p : model.parameters()) {
-    Rng rng(seed, p->name());
-    fill_normal(p->mutate(), 0.4, 0.7, rng);
-  }
 }
 
 CentredParameter centre(const std::string& parameter, const Shape& shape, int axis) {
@@ -175,7 +151,7 @@ TEST_CASE("P32: a weight stored (in, out) is centred over its last axis") {
 TEST_CASE("a fold is exact with random gains and biases, in both element types") {
   for (const DType dtype : {DType::f64, DType::f32}) {
     LinearNorm model(7, 12, dtype);
-    randomize(model, 3);
+    draw_all(model, 3);
     const Tensor x = sample({9, 7}, 1, "x", dtype);
     const Tensor before = model.forward(x).value();
     const Tensor gamma = model.norm.gamma()->value().clone();
@@ -188,7 +164,7 @@ TEST_CASE("a fold is exact with random gains and biases, in both element types")
 
 TEST_CASE("float32 weights are centred in float64 and rounded once") {
   LinearNorm model(2, 257, DType::f32);
-  randomize(model, 5);
+  draw_all(model, 5);
   const std::vector<float> before = model.fc.weight()->value().to_vector<float>();
   apply_fold(model, model.plan());
   const std::vector<float> after = model.fc.weight()->value().to_vector<float>();
@@ -204,7 +180,7 @@ TEST_CASE("float32 weights are centred in float64 and rounded once") {
 
 TEST_CASE("the transform needs no more than one extra copy of the largest parameter") {
   LinearNorm model(300, 500, DType::f32);
-  randomize(model, 29);
+  draw_all(model, 29);
   const size_t largest = model.fc.weight()->value().bytes();
   reset_peak(Device::cpu);
   const size_t before = memory_stats(Device::cpu).live;
@@ -223,7 +199,7 @@ TEST_CASE("lanes in blocks: a norm over each head, the rest of the parameter unt
       return concat({reshape(q, {4, 6}), reshape(k, {4, 6}), slice(y, -1, 12, 18)}, -1).value();
     }
   } model;
-  randomize(model, 7);
+  draw_all(model, 7);
   const Tensor x = sample({4, 5}, 2, "x"), before = model.forward(x);
   const Tensor values = model.qkv.weight()->value().slice(0, 12, 18).clone();
   FoldPlan plan;
@@ -244,7 +220,7 @@ TEST_CASE("Linears concatenated along the axis are centred together") {
   };
   for (const bool together : {true, false}) {
     Parts model;
-    randomize(model, 11);
+    draw_all(model, 11);
     const Tensor x = sample({6, 4}, 3, "x"), before = model.forward(x);
     FoldPlan plan;
     plan.norms = {"norm"};
@@ -268,7 +244,7 @@ TEST_CASE("a LayerScale is multiplied into weight and bias before they are centr
   };
   for (const bool scaled : {true, false}) {
     Scaled model;
-    randomize(model, 13);
+    draw_all(model, 13);
     const Tensor x = sample({6, 4}, 4, "x"), before = model.forward(x);
     FoldPlan plan;
     plan.norms = {"norm"};
@@ -299,7 +275,7 @@ TEST_CASE("a tied head stays right by rank one, untied and with a run-time centr
   found.ties = {{"tokens.weight", "head"}};
   for (const HeadTie tied : {HeadTie::rank_one, HeadTie::untie, HeadTie::runtime}) {
     Tied model;
-    randomize(model, 17);
+    draw_all(model, 17);
     const Tensor before = model.forward(), table = model.tokens.weight()->value().clone();
     const FoldPlan plan = plan_fold(found, {tied, false});
     apply_fold(model, plan);
@@ -311,7 +287,7 @@ TEST_CASE("a tied head stays right by rank one, untied and with a run-time centr
     if (tied == HeadTie::runtime) CHECK(plan.auxiliary == std::vector<std::string>{"tokens"});
   }
   Tied ignored;
-  randomize(ignored, 17);
+  draw_all(ignored, 17);
   const Tensor before = ignored.forward();
   found.ties.clear();
   apply_fold(ignored, plan_fold(found, {}));
@@ -342,7 +318,7 @@ TEST_CASE("plan_fold takes auxiliary centrings only when asked") {
 TEST_CASE("a plan that does not fit is refused by name and changes nothing") {
   const auto refused = [](const std::string& message, const auto& spoil) {
     LinearNorm model(3, 4);
-    randomize(model, 19);
+    draw_all(model, 19);
     FoldPlan plan = model.plan();
     spoil(model, plan);
     NamedTensors before;
@@ -373,7 +349,7 @@ TEST_CASE("a plan that does not fit is refused by name and changes nothing") {
 
 TEST_CASE("a folded norm is not folded again") {
   LinearNorm model(3, 4);
-  randomize(model, 23);
+  draw_all(model, 23);
   apply_fold(model, model.plan());
   CHECK_THROWS_WITH(apply_fold(model, model.plan()), ContainsSubstring("is not a LayerNorm"));
 }

@@ -12,17 +12,12 @@
 #include "tests/support/catch.h"
 #include "tests/support/op_case.h"
 #include "tests/support/small_gpt.h"
+#include "tests/support/small_modules.h"
 
 using namespace cbwc;
 using namespace cbwc::testing;
 
 namespace {
-
-class Root : public Module {
- public:
-  Root() : Module(nullptr, "") {}
-  std::string describe() const override { return "test"; }
-};
 
 const Init kInit{1, DType::f64, 0.5};
 constexpr double kRounding = 1e-13;  // of a few sums of ten numbers in float64

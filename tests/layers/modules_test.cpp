@@ -8,35 +8,21 @@
 #include "layers/compare.h"
 #include "layers/norm.h"
 #include "tests/support/catch.h"
+#include "tests/support/small_modules.h"
 
 using namespace cbwc;
+using namespace cbwc::testing;
 
 namespace {
 
-class Root : public Module {
- public:
-  Root() : Module(nullptr, "") {}
-  std::string describe() const override { return "test"; }
-};
-
 const Init kInit{1, DType::f64, 0.5};
 constexpr double kListed = 1e-9;  // the cases list nine digits
-
-void set(const ParameterPtr& p, const std::vector<double>& values) {
-  p->mutate().copy_from(Tensor::from(values, p->value().shape()));
-}
 
 Tensor input(int64_t rows, int64_t cols) {
   Tensor x = Tensor::zeros({rows, cols}, DType::f64);
   Rng rng(9, "input");
   fill_normal(x, 0.7, 1.0, rng);
   return x;
-}
-
-void check_values(const Tensor& x, const std::vector<double>& expected) {
-  REQUIRE(x.numel() == static_cast<int64_t>(expected.size()));
-  const std::vector<double> got = x.to_vector<double>();
-  for (size_t i = 0; i < got.size(); ++i) CHECK(std::abs(got[i] - expected[i]) <= kListed);
 }
 
 }  // namespace
@@ -49,7 +35,7 @@ TEST_CASE("P22: a centred layer under RMSNorm is a plain one under LayerNorm") {
   const auto norm = make_norm(&root, "norm", Norm::cbwc_rmsnorm, 3, 1e-5, true, DType::f64);
   const Tensor h = Tensor::full({1, 2}, 1.0, DType::f64);
   check_values(norm->forward(layer.forward(h), {}).value(),
-               {-0.980580487, -0.392232195, 1.372812682});
+               {-0.980580487, -0.392232195, 1.372812682}, kListed);
 }
 
 TEST_CASE("P23: token and position rows are both centred") {
@@ -63,7 +49,7 @@ TEST_CASE("P23: token and position rows are both centred") {
   Tensor sum = tokens.forward(id).value().clone();
   const Tensor p = positions.forward(id).value();
   for (int i = 0; i < 3; ++i) sum.data<double>()[i] += p.data<double>()[i];
-  check_values(norm->forward(sum, {}).value(), {-1.388728662, 0.462909554, 0.925819108});
+  check_values(norm->forward(sum, {}).value(), {-1.388728662, 0.462909554, 0.925819108}, kListed);
 }
 
 TEST_CASE("P35: the proxy is initialised and centred once per version, on every tape") {
