@@ -19,8 +19,8 @@ BertConfig checked(const BertConfig& c) {
   check_config(c);
   CBWC_CHECK(c.types > 0, "model: BERT needs at least one token type");
   CBWC_CHECK(
-      c.task != BertTask::classification || c.classes > 1,
-      "model: classification needs at least 2 classes (of the data file, or model.classes), got ",
+      c.task != BertTask::classification || c.classes > 0,
+      "model: classification needs at least 1 class (of the data file, or model.classes), got ",
       c.classes);
   return c;
 }
