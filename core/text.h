@@ -7,4 +7,8 @@ namespace cbwc {
 // & < > and " as entities: for HTML and for Graphviz's HTML labels.
 std::string escape_html(const std::string& text);
 
+// What a file calls something, for one line on a terminal: bytes that are no printable ASCII as
+// \\xNN, and the end of a long one left out.
+std::string printable(const std::string& text);
+
 }  // namespace cbwc

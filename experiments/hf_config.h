@@ -14,7 +14,8 @@ namespace cbwc {
 struct HfDescription {
   Config config;
   DataShape shape;
-  std::string architecture;  // "GPT2LMHeadModel"
+  std::string architecture;              // "GPT2LMHeadModel"
+  std::vector<std::string> passed_over;  // of `allowed`, what is there and was not known
 };
 
 // `file`: for messages. `allowed`: options that the user says may be passed over.

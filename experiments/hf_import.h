@@ -14,7 +14,7 @@ namespace cbwc {
 struct HfImport {
   HfDescription description;  // config.model.dtype: float64 when all weights are F64
   std::unique_ptr<Model> model;
-  nlohmann::json config_json;      // the file, as it was
+  nlohmann::json config_json;      // the file, without what was passed over
   std::string stored;              // types in the file: "F32", "F16"
   std::vector<std::string> notes;  // what was not read, and why
   int64_t tensors = 0, parameters = 0;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "core/check.h"
 
 namespace cbwc {
@@ -186,6 +188,8 @@ void add_rows(HfTable& table, const Row (&rows)[N], int64_t layers, int64_t stag
   }
 }
 
+constexpr const char* kTied = "config.json says that they are tied";
+
 HfTable bert_table(const Config::Model& m) {
   HfTable t;
   t.prefix = "bert.";
@@ -195,10 +199,10 @@ HfTable bert_table(const Config::Model& m) {
               {"cls\\.seq_relationship\\.(weight|bias)", "the head for next sentences", true}};
   if (m.task == "mlm") {
     add_rows(t, kBertMlm, m.layers);
-    t.tied = "cls.predictions.decoder.weight";
-    t.tied_to = "bert.embeddings.word_embeddings.weight";
+    t.twins = {{"cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight", kTied},
+               {"cls.predictions.decoder.bias", "cls.predictions.bias",
+                "they are one parameter of a BERT for masked tokens"}};
     t.head = "cls.predictions.decoder";
-    t.unread.push_back({"cls\\.predictions\\.decoder\\.bias", "cls.predictions.bias again"});
   }
   if (m.task == "classification")
     add_rows(t, kBertClassifier, m.layers);
@@ -229,8 +233,7 @@ HfTable decoder_table(const Row (&rows)[N], const Config::Model& m, const std::s
   add_rows(t, rows, m.layers);
   const bool tied = m.family == "gpt" ? m.tied_head : m.family != "phi";
   if (tied) {
-    t.tied = "lm_head.weight";
-    t.tied_to = t.tensors[0].theirs[0];
+    t.twins = {{"lm_head.weight", t.tensors[0].theirs[0], kTied}};
     t.head = "lm_head";
   } else if (m.family == "gpt") {
     add_row(t, "head", "lm_head", Kind::no_bias);
@@ -266,13 +269,16 @@ HfTable table_as_trained(const Config& config) {
 
 // What a fold made of the tied head (method.md 5, "Ties").
 void settle_tie(HfTable& table, const FoldPlan& plan) {
-  if (plan.ties.empty() || table.tied.empty()) return;
+  const auto tie = std::find_if(table.twins.begin(), table.twins.end(), [&](const HfTwin& twin) {
+    return twin.name == table.head + ".weight";
+  });
+  if (plan.ties.empty() || tie == table.twins.end()) return;
   const std::string& head = plan.ties[0].head;
   if (plan.tied == HeadTie::rank_one)
     table.tensors.push_back({head + ".row_means", {table.head + ".row_means"}});
   if (plan.tied != HeadTie::untie) return;
-  table.tensors.push_back({head + ".weight", {table.tied}});
-  table.tied.clear();
+  table.tensors.push_back({head + ".weight", {tie->name}});
+  table.twins.erase(tie);
 }
 
 }  // namespace

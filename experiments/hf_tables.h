@@ -32,13 +32,17 @@ struct HfUnread {
   bool kept = false;
 };
 
+// A second name of a tensor. A file has one of the two or both, and then twice the same numbers.
+struct HfTwin {
+  std::string name, owner, why;
+};
+
 // What a model of `config` is in a file. `prefix`: what all names of the body have in front in a
 // file with a head ("transformer."); files of the bare body leave it out.
 struct HfTable {
   std::vector<HfTensor> tensors;
   std::string prefix;
-  // A second name of one of our parameters: (theirs, theirs of the owner). Empty when untied.
-  std::string tied, tied_to;
+  std::vector<HfTwin> twins;
   std::vector<HfUnread> unread;
   std::string head;  // their module that the tie is about: "lm_head"
 };
