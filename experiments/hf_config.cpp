@@ -1,7 +1,10 @@
 #include "experiments/hf_config.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 
+#include "core/text.h"
 #include "experiments/hf_options.h"
 
 namespace cbwc {
@@ -30,6 +33,9 @@ constexpr Architecture kArchitectures[] = {
     {"ViTForImageClassification", "vit", "vit", ""},
     {"SwinForImageClassification", "swin", "swin", ""}};
 
+constexpr double kWidestMlp = 1000;  // of model.mlp_ratio
+constexpr size_t kMostStages = 16;   // each is twice as wide as the one before
+
 // A ratio that gives exactly this width again.
 double ratio_of(int64_t hidden, int64_t dim, const HfOptions& o, const char* name) {
   const auto d = static_cast<double>(dim), h = static_cast<double>(hidden);
@@ -39,11 +45,25 @@ double ratio_of(int64_t hidden, int64_t dim, const HfOptions& o, const char* nam
   o.refuse(name, std::to_string(hidden) + ": no width of the MLP that fits the model");
 }
 
+double eps_of(HfOptions& o, const char* name) {
+  const double eps = o.number({name});
+  if (eps < 0) o.refuse(name, fmt::format("{}: expected at least 0", eps));
+  return eps;
+}
+
+void read_width(HfOptions& o, Config::Model& m, const std::vector<std::string>& dim,
+                const std::vector<std::string>& heads) {
+  m.dim = o.integer(dim);
+  m.heads = o.integer(heads);
+  if (m.dim % m.heads != 0)
+    o.refuse(heads[0], fmt::format("{}, which does not divide {} {}", m.heads, dim[0], m.dim));
+}
+
 std::string gelu_form(HfOptions& o, const char* name) {
   const std::string form = o.text({name});
   if (form == "gelu") return "erf";
   if (form == "gelu_new" || form == "gelu_pytorch_tanh") return "tanh";
-  o.refuse(name, "\"" + form + "\": gelu, gelu_new and gelu_pytorch_tanh can be read");
+  o.refuse(name, "\"" + printable(form) + "\": gelu, gelu_new and gelu_pytorch_tanh can be read");
 }
 const char* gelu_name(const Config::Model& m) { return m.gelu == "erf" ? "gelu" : "gelu_new"; }
 
@@ -54,16 +74,14 @@ int64_t width_of(const Config::Model& m) {
 void read_gpt(HfOptions& o, Config::Model& m, DataShape& shape) {
   shape.vocab = o.integer({"vocab_size"});
   m.layers = o.integer({"n_layer", "num_hidden_layers"});
-  m.dim = o.integer({"n_embd", "hidden_size"});
-  m.heads = o.integer({"n_head", "num_attention_heads"});
+  read_width(o, m, {"n_embd", "hidden_size"}, {"n_head", "num_attention_heads"});
   m.context = o.integer({"n_positions", "max_position_embeddings"});
-  m.norm_eps = o.number({"layer_norm_epsilon"});
+  m.norm_eps = eps_of(o, "layer_norm_epsilon");
   m.gelu = gelu_form(o, "activation_function");
   m.tied_head = o.flag("tie_word_embeddings", true);
   o.require("n_inner", 4 * m.dim, "only four times n_embd is supported");
   o.require("scale_attn_weights", true, "scores are always divided by the root of the width");
   o.require("scale_attn_by_inverse_layer_idx", false, "not supported");
-  o.require("add_cross_attention", false, "not supported");
   o.ignore({"n_ctx", "reorder_and_upcast_attn", "summary_activation", "summary_first_dropout",
             "summary_proj_to_labels", "summary_type", "summary_use_proj"});
 }
@@ -81,8 +99,7 @@ void write_gpt(const Config::Model& m, const DataShape& shape, Json& j) {
 void read_opt(HfOptions& o, Config::Model& m, DataShape& shape) {
   shape.vocab = o.integer({"vocab_size"});
   m.layers = o.integer({"num_hidden_layers"});
-  m.dim = o.integer({"hidden_size"});
-  m.heads = o.integer({"num_attention_heads"});
+  read_width(o, m, {"hidden_size"}, {"num_attention_heads"});
   m.context = o.integer({"max_position_embeddings"});
   m.norm_eps = 1e-5;  // in transformers' code; OPT's config has no eps
   o.require("do_layer_norm_before", true,
@@ -137,14 +154,18 @@ void read_rotary(HfOptions& o, Config::Model& m) {
 void read_phi(HfOptions& o, Config::Model& m, DataShape& shape) {
   shape.vocab = o.integer({"vocab_size"});
   m.layers = o.integer({"num_hidden_layers"});
-  m.dim = o.integer({"hidden_size"});
-  m.heads = o.integer({"num_attention_heads"});
+  read_width(o, m, {"hidden_size"}, {"num_attention_heads"});
   m.context = o.integer({"max_position_embeddings"});
-  m.norm_eps = o.number({"layer_norm_eps"});
+  m.norm_eps = eps_of(o, "layer_norm_eps");
   m.mlp_ratio = ratio_of(o.integer({"intermediate_size"}), m.dim, o, "intermediate_size");
   m.gelu = gelu_form(o, "hidden_act");
   if (m.gelu != "tanh") o.refuse("hidden_act", "\"gelu\": a Phi has gelu_new here");
   read_rotary(o, m);
+  const double turned = std::floor(m.rotary * static_cast<double>(m.dim / m.heads));
+  if (!(m.rotary >= 0 && m.rotary <= 1) || std::fmod(turned, 2) != 0)
+    o.refuse("partial_rotary_factor",
+             fmt::format("{}, which leaves no even part of a head's {} channels", m.rotary,
+                         m.dim / m.heads));
   o.require("num_key_value_heads", m.heads, "grouped queries are not supported");
   o.require("qk_layernorm", false, "not supported");
   if (o.flag("tie_word_embeddings", false))
@@ -169,9 +190,8 @@ void write_phi(const Config::Model& m, const DataShape& shape, Json& j) {
 void read_bloom(HfOptions& o, Config::Model& m, DataShape& shape) {
   shape.vocab = o.integer({"vocab_size"});
   m.layers = o.integer({"n_layer", "num_hidden_layers"});
-  m.dim = o.integer({"hidden_size", "n_embed"});
-  m.heads = o.integer({"n_head", "num_attention_heads"});
-  m.norm_eps = o.number({"layer_norm_epsilon"});
+  read_width(o, m, {"hidden_size", "n_embed"}, {"n_head", "num_attention_heads"});
+  m.norm_eps = eps_of(o, "layer_norm_epsilon");
   // ALiBi has no table of positions: any length is computed. This is what it was trained with.
   m.context = o.find({"seq_length"}) != nullptr ? o.integer({"seq_length"}) : 2048;
   o.require("apply_residual_connection_post_layernorm", false,
@@ -197,7 +217,10 @@ void write_bloom(const Config::Model& m, const DataShape& shape, Json& j) {
 }
 
 int64_t labels_of(HfOptions& o) {
-  if (const Json* names = o.find({"id2label"})) return static_cast<int64_t>(names->size());
+  if (const Json* names = o.find({"id2label"})) {
+    if (!names->is_object() || names->empty()) o.refuse("id2label", "no list of labels");
+    return static_cast<int64_t>(names->size());
+  }
   return o.find({"num_labels"}) != nullptr ? o.integer({"num_labels"}) : 2;
 }
 
@@ -215,10 +238,9 @@ void write_labels(int64_t classes, Json& j) {
 }
 
 void read_encoder(HfOptions& o, Config::Model& m) {
-  m.dim = o.integer({"hidden_size"});
+  read_width(o, m, {"hidden_size"}, {"num_attention_heads"});
   m.layers = o.integer({"num_hidden_layers"});
-  m.heads = o.integer({"num_attention_heads"});
-  m.norm_eps = o.number({"layer_norm_eps"});
+  m.norm_eps = eps_of(o, "layer_norm_eps");
   m.mlp_ratio = ratio_of(o.integer({"intermediate_size"}), m.dim, o, "intermediate_size");
   m.gelu = gelu_form(o, "hidden_act");
 }
@@ -238,8 +260,6 @@ void read_bert(HfOptions& o, Config::Model& m, DataShape& shape) {
   if (m.task == "classification") shape.classes = labels_of(o);
   o.require("type_vocab_size", 2, "a BERT has two kinds of token here");
   o.require("position_embedding_type", "absolute", "only learned positions are supported");
-  o.require("is_decoder", false, "not supported");
-  o.require("add_cross_attention", false, "not supported");
   o.require("tie_word_embeddings", true, "the decoder of a BERT for masked tokens is tied here");
   o.ignore({"pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers",
             "pooler_size_per_head", "pooler_type"});
@@ -272,6 +292,8 @@ void write_image(const Config::Model& m, const DataShape& shape, Json& j) {
 void read_vit(HfOptions& o, Config::Model& m, DataShape& shape) {
   read_encoder(o, m);
   read_image(o, m, shape);
+  if (m.image % m.patch != 0)
+    o.refuse("image_size", fmt::format("{}, no multiple of patch_size {}", m.image, m.patch));
   o.ignore({"pooler_output_size", "pooler_act"});
 }
 void write_vit(const Config::Model& m, const DataShape& shape, Json& j) {
@@ -283,6 +305,22 @@ void write_vit(const Config::Model& m, const DataShape& shape, Json& j) {
   write_image(m, shape, j);
 }
 
+void check_stages(const HfOptions& o, const Config::Model& m) {
+  const size_t stages = m.depths.size();
+  if (stages == 0 || stages > kMostStages)
+    o.refuse("depths", fmt::format("of {} stages, expected 1 to {}", stages, kMostStages));
+  if (m.stage_heads.size() != stages)
+    o.refuse("num_heads",
+             fmt::format("for {} stages, depths for {}", m.stage_heads.size(), stages));
+  for (size_t i = 0; i < stages; ++i)
+    if ((m.dim << i) % m.stage_heads[i] != 0)
+      o.refuse("num_heads", fmt::format("{} in stage {}, which does not divide its width {}",
+                                        m.stage_heads[i], i, m.dim << i));
+  const double width = m.mlp_ratio * static_cast<double>(m.dim);
+  if (!(width >= 1 && m.mlp_ratio <= kWidestMlp))
+    o.refuse("mlp_ratio", fmt::format("{}: no width of an MLP", m.mlp_ratio));
+}
+
 void read_swin(HfOptions& o, Config::Model& m, DataShape& shape) {
   read_image(o, m, shape);
   m.dim = o.integer({"embed_dim"});
@@ -290,7 +328,8 @@ void read_swin(HfOptions& o, Config::Model& m, DataShape& shape) {
   m.stage_heads = o.integers("num_heads");
   m.window = o.integer({"window_size"});
   m.mlp_ratio = o.number({"mlp_ratio"});
-  m.norm_eps = o.number({"layer_norm_eps"});
+  check_stages(o, m);
+  m.norm_eps = eps_of(o, "layer_norm_eps");
   m.gelu = gelu_form(o, "hidden_act");
   if (m.norm_eps != 1e-5)
     o.refuse("layer_norm_eps", std::to_string(m.norm_eps) +
@@ -350,7 +389,7 @@ const Architecture& architecture_of(const Json& json, const std::string& file) {
     }
     known += (known.empty() ? "" : ", ") + std::string(a.name);
   }
-  detail::fail(file, ": architecture ", name, " cannot be read; known are ", known);
+  detail::fail(file, ": architecture ", printable(name), " cannot be read; known are ", known);
 }
 
 }  // namespace
@@ -366,7 +405,7 @@ HfDescription read_hf_config(const Json& json, const std::string& file,
   m.norm = "layernorm";
   HfOptions options(json, file);
   family_of(m.family).read(options, m, d.shape);
-  options.finish(allowed);
+  d.passed_over = options.finish(allowed);
   m.vocab = d.shape.vocab;
   m.classes = d.shape.classes;
   return d;

@@ -1,5 +1,6 @@
 // import refuses what it would get wrong, each in one line that names it; what it writes is a run
 // folder that the other commands read.
+#include <algorithm>
 #include <functional>
 
 #include "experiments/hf_folder.h"
@@ -61,6 +62,21 @@ std::string with_option(const std::string& family, const std::string& key, const
 Items without(Items items, const std::string& name) {
   std::erase_if(items, [&](const auto& item) { return item.name == name; });
   return items;
+}
+
+void check_has(const std::vector<std::string>& lines, const std::string& line) {
+  INFO(line);
+  CHECK(std::find(lines.begin(), lines.end(), line) != lines.end());
+}
+
+std::map<std::string, std::vector<double>> state_of(const json& config, const Items& items) {
+  const TemporaryFolder folder;
+  write_json(folder.file("config.json"), config);
+  write_safetensors(folder.file("model.safetensors"), items);
+  std::map<std::string, std::vector<double>> out;
+  for (const auto& [name, value] : import_model(folder.path()).model->state())
+    out[name] = value.to_vector<double>();
+  return out;
 }
 
 Tensor zeros(Shape shape) { return Tensor::zeros(std::move(shape), DType::f64); }
@@ -176,6 +192,39 @@ TEST_CASE("every tensor is accounted for by name") {
   check_says(answer(config, more), up + " F64 (64, 16), expected (16, 64)");
 }
 
+TEST_CASE("missing, unexpected and misshapen tensors are named in one line") {
+  const json config = fixture_config("gpt2");
+  const std::string bias = "transformer.h.1.attn.c_proj.bias";
+  Items items = without(without(fixture_items("gpt2"), "transformer.ln_f.weight"), bias);
+  items.push_back({"transformer.final_norm.weight", zeros({16})});
+  items.push_back({bias, zeros({15})});
+  check_says(answer(config, items), "missing: transformer.ln_f.weight; of another shape: " + bias +
+                                        " F64 (15), expected (16); not known: "
+                                        "transformer.final_norm.weight (16)");
+  items = without(without(fixture_items("gpt2"), "transformer.wte.weight"), bias);
+  items.push_back({"transformer.wte.weight", zeros({12, 16})});
+  check_says(answer(config, items),
+             "missing: " + bias +
+                 "; of another shape: transformer.wte.weight F64 (12, 16), but "
+                 "config.json's vocab_size is 13");
+  items = fixture_items("gpt2");
+  for (SafetensorsItem& item : items) item.name = "module." + item.name;
+  check_says(answer(config, items), "missing: transformer.wte.weight, ");
+  check_says(answer(config, items), "not known: module.transformer.h.0.attn.c_attn.bias");
+}
+
+TEST_CASE("names from a file are one printable line") {
+  Items items = fixture_items("gpt2");
+  items.push_back({"evil\n\x1b[31mname", zeros({1})});
+  check_says(answer(fixture_config("gpt2"), items), "not known: evil\\x0a\\x1b[31mname (1)");
+  items.back().name = std::string(100'000, 'x');
+  CHECK(answer(fixture_config("gpt2"), items).size() < 1000);
+  const std::string key = with_option("gpt2", "\x1b[31mkey", 1);
+  check_says(key, "another function: \\x1b[31mkey");
+  CHECK(with_option("gpt2", "activation_function", std::string(100'000, 'x')).size() < 1000);
+  CHECK(with_option("gpt2", "n_inner", std::string(100'000, 'x')).size() < 1000);
+}
+
 TEST_CASE("buffers are passed over with a note, old names and bare bodies are read") {
   std::vector<std::string> notes;
   Items items = fixture_items("gpt2");
@@ -197,7 +246,7 @@ TEST_CASE("buffers are passed over with a note, old names and bare bodies are re
   items.push_back({"bert.embeddings.position_ids", Tensor::zeros({1, 7}, DType::i64)});
   items.push_back({"bert.pooler.dense.weight", zeros({16, 16})});
   CHECK(answer(fixture_config("bert_mlm"), items, &notes).empty());
-  CHECK(notes.size() == 3);
+  CHECK(notes.size() == 4);  // position_ids, the pooler, and the second names of two tensors
 }
 
 TEST_CASE("what transformers has saved beside the weights is no unexpected tensor") {
@@ -212,7 +261,6 @@ TEST_CASE("what transformers has saved beside the weights is no unexpected tenso
       {"phi", "model.layers.0.self_attn.rotary_emb.inv_freq", {1}, false},
       {"bert_mlm", "bert.embeddings.position_ids", {1, 7}, false},
       {"bert_mlm", "bert.embeddings.token_type_ids", {1, 7}, false},
-      {"bert_mlm", "cls.predictions.decoder.bias", {13}, false},
       {"bert_mlm", "bert.pooler.dense.bias", {16}, true},
       {"bert_mlm", "cls.seq_relationship.weight", {2, 16}, true},
       {"vit", "vit.pooler.dense.weight", {12, 12}, true},
@@ -236,27 +284,178 @@ TEST_CASE("what transformers has saved beside the weights is no unexpected tenso
   for (const auto& [name, value] : swin.kept) CHECK(value.dtype() == DType::i64);
 }
 
-// P61: a head that the file leaves out is the tied table, and an error when it is not tied.
-TEST_CASE("a missing head is restored when it is tied and an error when it is not") {
+// P61: of two names of one tensor a file has either or both, and then the same numbers.
+TEST_CASE("a tensor with two names is read by either, and an error when they differ") {
+  struct Case {
+    const char *family, *owner, *second;
+  };
+  const std::vector<Case> cases = {
+      {"gpt2", "transformer.wte.weight", "lm_head.weight"},
+      {"opt", "model.decoder.embed_tokens.weight", "lm_head.weight"},
+      {"bloom", "transformer.word_embeddings.weight", "lm_head.weight"},
+      {"bert_mlm", "bert.embeddings.word_embeddings.weight", "cls.predictions.decoder.weight"},
+      {"bert_mlm", "cls.predictions.bias", "cls.predictions.decoder.bias"}};
+  for (const Case& c : cases) {
+    INFO(c.family << " " << c.second);
+    const json config = fixture_config(c.family);
+    const Items items = without(fixture_items(c.family), c.second);
+    Tensor value;
+    for (const SafetensorsItem& item : items)
+      if (item.name == c.owner) value = item.tensor;
+    std::vector<std::string> notes;
+    CHECK(answer(config, items, &notes).empty());
+    check_has(notes, std::string(c.second) + ": not in the file, tied to " + c.owner);
+    Items other = items;
+    other.push_back({c.second, value});
+    CHECK(answer(config, other).empty());
+    const Items second_only = without(other, c.owner);
+    CHECK(answer(config, second_only, &notes).empty());
+    check_has(notes, std::string(c.owner) + ": not in the file, tied to " + c.second);
+    CHECK(state_of(config, second_only) == state_of(config, items));
+    other.back().tensor = value.clone();
+    other.back().tensor.data<double>()[5] += 1;
+    check_says(answer(config, other), std::string(c.second) + " is not " + c.owner);
+    check_says(answer(config, without(items, c.owner)), std::string("missing: ") + c.owner);
+  }
+}
+
+TEST_CASE("a missing head is an error when it is not tied") {
   json config = fixture_config("gpt2");
-  const Items items = fixture_items("gpt2");
-  Tensor table;
-  for (const SafetensorsItem& item : items)
-    if (item.name == "transformer.wte.weight") table = item.tensor;
-  Items with_head = items;
-  with_head.push_back({"lm_head.weight", table});
-  std::vector<std::string> notes;
-  CHECK(answer(config, items, &notes).empty());
-  check_says(notes.at(0), "lm_head.weight: not in the file, tied to transformer.wte.weight");
-  CHECK(answer(config, with_head).empty());
   config["tie_word_embeddings"] = false;
+  Items items = fixture_items("gpt2");
   check_says(answer(config, items), "missing: lm_head.weight");
-  CHECK(answer(config, with_head).empty());
-  with_head.back().tensor = table.clone();
-  with_head.back().tensor.data<double>()[5] += 1;
-  CHECK(answer(config, with_head).empty());
-  config["tie_word_embeddings"] = true;
-  check_says(answer(config, with_head), "lm_head.weight is not transformer.wte.weight");
+  items.push_back({"lm_head.weight", zeros({13, 16})});
+  CHECK(answer(config, items).empty());
+}
+
+// A config.json of another model must not cost the memory that such a model would take.
+TEST_CASE("layers and sizes that the file has not are found before a model is built") {
+  const auto size = [](const char* family, const char* key, const json& value) {
+    const std::string message = with_option(family, key, value);
+    INFO(family << " " << key);
+    check_says(message, std::string("config.json's ") + key + " is");
+  };
+  constexpr int kAbsurd = 2'000'000'000;
+  for (const char* key : {"vocab_size", "n_embd", "n_positions"}) size("gpt2", key, kAbsurd);
+  for (const char* key : {"vocab_size", "max_position_embeddings"}) size("opt", key, kAbsurd);
+  size("opt", "ffn_dim", 16 * 900);
+  size("phi", "vocab_size", kAbsurd);
+  size("phi", "intermediate_size", 16 * 900);
+  size("bloom", "vocab_size", kAbsurd);
+  for (const char* family : {"bert_mlm", "bert_classifier", "bert_model"}) {
+    size(family, "vocab_size", kAbsurd);
+    size(family, "max_position_embeddings", kAbsurd);
+    size(family, "intermediate_size", 16 * 900);
+  }
+  for (const char* family : {"vit", "swin"}) size(family, "num_channels", 1 << 20);
+  size("vit", "patch_size", 2);
+  size("swin", "patch_size", 1 << 20);
+  size("vit", "image_size", 1 << 28);
+  size("swin", "embed_dim", 6 << 20);
+  size("swin", "window_size", kAbsurd);
+  for (const char* family : {"vit", "swin", "bert_classifier"})
+    size(family, "id2label", {{"0", "one"}});
+  for (const char* family : {"gpt2", "bloom"})
+    check_says(with_option(family, "n_layer", kAbsurd),
+               "config.json: n_layer gives 2000000000 layers, but the file has only");
+  for (const char* family : {"opt", "phi", "bert_mlm", "vit"})
+    check_says(with_option(family, "num_hidden_layers", kAbsurd),
+               "config.json: num_hidden_layers gives 2000000000 layers");
+  check_says(with_option("swin", "depths", {kAbsurd, 1, 1}), "config.json: depths gives 20000000");
+  check_says(with_option("gpt2", "n_layer", 20), "missing: transformer.h.2.ln_1.weight");
+}
+
+TEST_CASE("a number of config.json that no model can have is named by its key") {
+  const auto refused = [](const char* family, const char* key, const json& value,
+                          const char* part) {
+    const std::string message = with_option(family, key, value);
+    INFO(family << " " << key);
+    check_says(message, std::string("config.json: ") + key);
+    check_says(message, part);
+  };
+  for (const char* key : {"vocab_size", "n_layer", "n_head", "n_embd", "n_positions"})
+    refused("gpt2", key, 0, "is 0, expected a whole number from 1");
+  refused("gpt2", "n_head", 5, "n_head is 5, which does not divide n_embd 16");
+  refused("bloom", "n_head", 5, "does not divide hidden_size");
+  for (const char* family : {"opt", "phi", "bert_mlm", "vit"})
+    refused(family, "num_attention_heads", 7, "is 7, which does not divide hidden_size");
+  for (const char* family : {"gpt2", "bloom"}) refused(family, "layer_norm_epsilon", -1, "is -1");
+  for (const char* family : {"phi", "bert_mlm", "vit"})
+    refused(family, "layer_norm_eps", -1, "at least 0");
+  refused("phi", "partial_rotary_factor", 1.5, "is 1.5");
+  refused("vit", "image_size", 13, "no multiple of patch_size");
+  refused("vit", "id2label", json::object(), "no list of labels");
+  check_says(with_option("swin", "depths", {1, 1, 1, 1, 1}),
+             "config.json: num_heads is for 3 stages, depths for 5");
+  refused("swin", "depths", {1, 0, 1}, "expected whole numbers from 1");
+  refused("swin", "num_heads", {5, 5, 5}, "is 5 in stage 0, which does not divide its width");
+  refused("swin", "mlp_ratio", 0, "is 0");
+}
+
+// Of distilgpt2, gpt2-medium, old BERTs, rerankers and what people leave in a config.json.
+TEST_CASE("what real config.json files hold beside the function is read") {
+  const json harmless = {{"_num_labels", 1},
+                         {"n_special", 0},
+                         {"predict_special_tokens", true},
+                         {"pruned_heads", json::object()},
+                         {"sbert_ce_default_activation_function", "torch.nn.Identity"},
+                         {"sentence_transformers", {{"version", "4.0"}}},
+                         {"auto_map", {{"AutoModel", "modeling.Model"}}},
+                         {"is_encoder_decoder", false},
+                         {"is_decoder", false},
+                         {"add_cross_attention", false},
+                         {"chunk_size_feed_forward", 8},
+                         {"tie_encoder_decoder", false},
+                         {"length_penalty", 1.0},
+                         {"no_repeat_ngram_size", 3},
+                         {"early_stopping", true},
+                         {"num_return_sequences", 1},
+                         {"suppress_tokens", {1, 2}}};
+  const json harmful = {{"is_encoder_decoder", true},
+                        {"is_decoder", true},
+                        {"tie_encoder_decoder", true},
+                        {"pruned_heads", {{"0", {1}}}},
+                        {"n_special", 3}};
+  for (const char* family : {"gpt2", "opt", "phi", "bloom", "bert_mlm", "vit", "swin"}) {
+    INFO(family);
+    json config = fixture_config(family);
+    config.update(harmless);
+    CHECK(answer(config, fixture_items(family)).empty());
+    for (const auto& [key, value] : harmful.items())
+      check_says(with_option(family, key.c_str(), value), "config.json: " + key + " is ");
+  }
+}
+
+TEST_CASE("a classifier of one label is read") {
+  json config = fixture_config("bert_classifier");
+  config["id2label"] = {{"0", "LABEL_0"}};
+  Items items =
+      without(without(fixture_items("bert_classifier"), "classifier.weight"), "classifier.bias");
+  items.push_back({"classifier.weight", zeros({1, 16})});
+  items.push_back({"classifier.bias", zeros({1})});
+  CHECK(answer(config, items).empty());
+}
+
+// What was passed over is not in what is written, which every command reads without a word.
+TEST_CASE("an option that was let through does not return in the export") {
+  const TemporaryFolder folder;
+  json config = fixture_config("gpt2");
+  config["of_my_own"] = 4;
+  write_json(folder.file("config.json"), config);
+  write_safetensors(folder.file("model.safetensors"), fixture_items("gpt2"));
+  check_says(message_of<Error>([&] { load_model(folder.path()); }),
+             "of_my_own (`cbwc import` and `cbwc fold` pass over one with --allow NAME)");
+  HfImport m = import_model(folder.path(), {"of_my_own", "n_layer", "not_there"});
+  check_has(m.notes, folder.file("config.json") +
+                         ": of_my_own is passed over (--allow), and not written again");
+  const LoadedModel loaded = loaded_import(std::move(m), folder.path());
+  const TemporaryFolder parent;
+  const std::string out = parent.file("exported");
+  write_hf_folder(hf_folder_of(loaded), out);
+  const json written = read_json(out + "/config.json");
+  CHECK_FALSE(written.contains("of_my_own"));
+  CHECK(written["n_layer"] == config["n_layer"]);
+  CHECK(message_of<Error>([&] { load_model(out); }).empty());
 }
 
 TEST_CASE("an imported model is a run folder") {
