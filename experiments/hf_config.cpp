@@ -33,8 +33,8 @@ constexpr Architecture kArchitectures[] = {
     {"ViTForImageClassification", "vit", "vit", ""},
     {"SwinForImageClassification", "swin", "swin", ""}};
 
-constexpr double kWidestMlp = 1000;  // of model.mlp_ratio
-constexpr size_t kMostStages = 16;   // each is twice as wide as the one before
+constexpr size_t kMostStages = 16;       // each is twice as wide as the one before
+constexpr double kMostSwinRatio = 1000;  // of model.mlp_ratio
 
 // A ratio that gives exactly this width again.
 double ratio_of(int64_t hidden, int64_t dim, const HfOptions& o, const char* name) {
@@ -317,7 +317,7 @@ void check_stages(const HfOptions& o, const Config::Model& m) {
       o.refuse("num_heads", fmt::format("{} in stage {}, which does not divide its width {}",
                                         m.stage_heads[i], i, m.dim << i));
   const double width = m.mlp_ratio * static_cast<double>(m.dim);
-  if (!(width >= 1 && m.mlp_ratio <= kWidestMlp))
+  if (!(width >= 1 && m.mlp_ratio <= kMostSwinRatio))
     o.refuse("mlp_ratio", fmt::format("{}: no width of an MLP", m.mlp_ratio));
 }
 
