@@ -8,6 +8,7 @@
 #include "core/parallel.h"
 #include "experiments/command.h"
 #include "experiments/json_output.h"
+#include "experiments/number_check.h"
 
 namespace cbwc {
 namespace {
@@ -19,7 +20,7 @@ struct GlobalText {
 
 void add_global_options(CLI::App& app, GlobalOptions& global, GlobalText& text) {
   app.add_option("--threads", global.threads, "threads; 0: one per core (default 0)")
-      ->check(CLI::Range(0, 4096))
+      ->check(between(0, 4096))
       ->group("Global options");
   app.add_option("--device", text.device, "cpu or cuda (default cpu)")
       ->check(CLI::IsMember({"cpu", "cuda"}))

@@ -7,6 +7,7 @@
 #include "experiments/json_output.h"
 #include "experiments/missing_data.h"
 #include "experiments/model_setup.h"
+#include "experiments/number_check.h"
 
 namespace cbwc {
 namespace {
@@ -17,7 +18,7 @@ void add_ops(CLI::App& bench, CommandContext& context) {
   command->add_option("--shapes", o->shapes, "ROWSxCOLS ... (default: a list of widths)");
   command->add_option("--dtypes", o->dtypes, "float32 float64 (default float32)");
   command->add_option("--repeats", o->repeats, "timed repeats of each op (default 30)")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least(1));
   command->add_flag("--more", o->more,
                     "also GELU, tanh, sigmoid, gathered rows and rotary positions, forward; and at "
                     "shapes of their own the patch embeddings (conv2d) of ViT-B/16 and Swin-T "
@@ -50,14 +51,14 @@ void add_train(CLI::App& bench, CommandContext& context) {
   command->add_option("--arms", o->bench.arms,
                       "values of model.norm (default layernorm rmsnorm cbwc_rmsnorm)");
   command->add_option("--batch", o->bench.batch, "samples in a batch (default 4)")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least(1));
   command
       ->add_option("--seq", o->bench.seq,
                    "tokens in a sample (default 256, or the context where that is less); images "
                    "have none")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least(1));
   command->add_option("--steps", o->bench.steps, "timed steps of each arm (default 7)")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least(1));
   command->add_option("--dropout", o->bench.dropout,
                       "in place of dropout and attention_dropout, 0 also of drop_path (default 0; "
                       "below 0: the config's)");
@@ -83,11 +84,11 @@ void add_loader(CLI::App& bench, CommandContext& context) {
       "loader", "samples that data.file's training stream gives, beside those of a training step");
   add_config_options(*command, o->config, o->sets);
   command->add_option("--workers", o->bench.workers, "numbers of loading threads (default 1 2)")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least(1));
   command->add_option("--batches", o->bench.batches, "timed batches for each (default 50)")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least(1));
   command->add_option("--steps", o->bench.steps, "timed training steps (default 3)")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least(1));
   command->callback([o, &context] {
     require_cpu(context.global.device);
     const Config config = load_config(o->config, o->sets);

@@ -14,6 +14,7 @@
 #include "data/sequence_file.h"
 #include "experiments/command.h"
 #include "experiments/json_output.h"
+#include "experiments/number_check.h"
 
 namespace cbwc {
 namespace {
@@ -307,7 +308,7 @@ void add_tokenizer_options(CLI::App& command, Options& o) {
   command
       .add_option("--vocab-size", o.tokenizer.vocab_size,
                   "tokens of one that is made (default 8000)")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least(1));
 }
 
 }  // namespace
@@ -345,12 +346,12 @@ void add_data_command(CLI::App& app, CommandContext& context) {
   command
       ->add_option("--max-documents", o->max_documents,
                    "the first documents or samples only (default 0: all)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(at_least(0));
   add_tokenizer_options(*command, *o);
   command->add_option("--val", o->split.val, "part of the documents (default 0.05)")
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(between(0, 1));
   command->add_option("--test", o->split.test, "part of the documents (default 0.05)")
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(between(0, 1));
   command->add_option("--split-seed", o->split.seed, "which documents go where (default 1)");
   command->callback(
       [o, command, &context] { context.exit_code = run_data(*o, *command, context); });

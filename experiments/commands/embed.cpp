@@ -8,6 +8,7 @@
 #include "experiments/embed.h"
 #include "experiments/json_output.h"
 #include "experiments/model_setup.h"
+#include "experiments/number_check.h"
 
 namespace cbwc {
 namespace {
@@ -111,9 +112,8 @@ void add_embed_command(CLI::App& app, CommandContext& context) {
       "--normalize,!--no-normalize", o->normalize,
       "scale each vector to length 1 (default: as the model's folder says, else not)");
   command->add_option("--tokens", o->tokens, "longest text (default: as the folder says, else all)")
-      ->check(CLI::PositiveNumber);
-  command->add_option("--batch", o->batch, "texts at once (default 32)")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least(1));
+  command->add_option("--batch", o->batch, "texts at once (default 32)")->check(at_least(1));
   command->callback(
       [o, normalize, &context] { context.exit_code = run(*o, normalize->count() > 0, context); });
 }

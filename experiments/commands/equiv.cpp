@@ -6,6 +6,7 @@
 
 #include "experiments/command.h"
 #include "experiments/json_output.h"
+#include "experiments/number_check.h"
 
 namespace cbwc {
 namespace {
@@ -35,7 +36,7 @@ void add_equiv_command(CLI::App& app, CommandContext& context) {
       app.add_subcommand("equiv", "is CBWC + RMSNorm the same function and training as LayerNorm?");
   add_config_options(*command, o->config, o->sets);
   command->add_option("--steps", o->equiv.steps, "AdamW steps (default: equiv.steps)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(at_least(0));
   command->add_option("--placements", o->equiv.placements,
                       "also these dropout placements, with the config's dropout");
   command

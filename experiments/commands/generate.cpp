@@ -9,6 +9,7 @@
 #include "experiments/generation.h"
 #include "experiments/json_output.h"
 #include "experiments/model_setup.h"
+#include "experiments/number_check.h"
 #include "experiments/run_text.h"
 #include "experiments/translation.h"
 
@@ -94,16 +95,15 @@ void add_generate_command(CLI::App& app, CommandContext& context) {
   command->add_option("--input", o->input, "models of instructions: the instruction's input")
       ->type_name("TEXT");
   command->add_option("--tokens", o->generation.tokens, "tokens to make at most (default 100)")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least(1));
   command
       ->add_option("--temperature", o->generation.temperature, "0 takes the likeliest (default 1)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(at_least(0));
   command
       ->add_option("--top-k", o->generation.top_k,
                    "draw from the k likeliest only (default 0: all)")
-      ->check(CLI::NonNegativeNumber);
-  command->add_option("--seed", o->seed, "of the drawing (default 1)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(at_least(0));
+  command->add_option("--seed", o->seed, "of the drawing (default 1)")->check(at_least(0));
   command->callback([o, &context] { context.exit_code = run_generate(*o, context); });
 }
 

@@ -57,6 +57,28 @@ TEST_CASE("mistakes are one line and exit 2") {
   check_mistake("data no_such_data --out /tmp/x.h5", "no_such_data");
 }
 
+TEST_CASE("a number out of its range is told what was expected") {
+  check_mistake("--threads 5000 info", "--threads: got 5000, expected 0 to 4096 ");
+  check_mistake("eval x --text t --window 0", "--window: got 0, expected at least 1 ");
+  check_mistake("eval x --batches -1", "--batches: got -1, expected at least 0 ");
+  check_mistake("generate x --temperature nan",
+                "--temperature: got nan, expected a number, at least 0 ");
+  check_mistake("generate x --tokens few", "--tokens: got few, expected a number, at least 1 ");
+  check_mistake("bench infer --seconds nan", "--seconds: got nan, expected a number");
+  check_mistake("bench infer --seconds inf", "--seconds: got inf, expected a number");
+  check_mistake("bench infer --memory 0", "--memory: got 0, expected above 0 ");
+  check_mistake("bench infer --least-repeats 4", "expected 5 to 1000000 ");
+  check_mistake("data text --val 1.5", "--val: got 1.5, expected 0 to 1 ");
+  // Every such option says it in its own words: none is left to CLI11's.
+  for (const char* command : {"embed", "bench ops", "bench train", "bench load", "bench infer",
+                              "equiv", "data", "eval", "generate"}) {
+    const std::string help = run(std::string(command) + " --help").text;
+    INFO(command << ": " << help);
+    for (const char* other : {"POSITIVE", "NONNEGATIVE", "in ["})
+      CHECK(help.find(other) == std::string::npos);
+  }
+}
+
 TEST_CASE("each --set takes one value, before the config as well as behind it") {
   const Ran ran = run("config --set run.steps=700 --set optim.warmup=3 gpt_quickstart");
   INFO(ran.text);
