@@ -166,13 +166,11 @@ double share_of_ceiling(const PairedRatio& speedup, const PairedRatio& ceiling) 
 
 InferBench bench_infer(const Config& config, const InferBenchOptions& options,
                        const LoadedModel* trained, const LoadedModel* folded) {
-  const bool images = reads_images(config);
   InferBench bench;
   bench.model = config.run.name;
   bench.family = config.model.family;
   bench.dtype = config.model.dtype;
-  const bool learned = bench.family != "phi" && bench.family != "bloom" && !images;
-  bench.plan = plan_infer(config, options, trained && learned ? config.model.context : 0);
+  bench.plan = plan_infer(config, options, trained ? most_positions(config) : 0);
   if (!bench.plan.skipped.empty()) return bench;
   ArmSource source{config, trained ? trained->shape : random_data(config, 1, 1).shape, trained,
                    folded};

@@ -51,6 +51,9 @@ struct InferPlan {
 // `longest`: tokens that the model has positions for; 0: random weights, as many as are asked for.
 InferPlan plan_infer(const Config& config, const InferBenchOptions& options, int64_t longest = 0);
 std::string infer_plan_text(const InferPlan& plan);
+nlohmann::json infer_plans_json(const std::vector<InferPlan>& plans);  // `results` of --plan
+// Tokens that weights of this config have positions for; 0: any number.
+int64_t most_positions(const Config& config);
 
 // One norm's forward pass alone, on the rows that the model's norms see.
 struct NormCallRow {

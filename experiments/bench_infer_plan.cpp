@@ -153,6 +153,10 @@ std::string duration(double seconds) {
                        : fmt::format("{:.0f} min", std::ceil(seconds / 60));
 }
 
+std::string gigabytes(double gb) {
+  return gb < 1 ? fmt::format("{:.2g} GB", gb) : fmt::format("{:.1f} GB", gb);
+}
+
 std::string shape_text(const InferShape& s) {
   return s.seq == 0 ? fmt::format("{}", s.batch) : fmt::format("{}x{}", s.batch, s.seq);
 }
@@ -201,9 +205,15 @@ InferPlan plan_infer(const Config& config, const InferBenchOptions& options, int
   plan.free_gb = options.memory_gb > 0 ? options.memory_gb : free_bytes() / 1e9;
   if (plan.needed_gb > plan.free_gb)
     plan.skipped =
-        fmt::format("its arms need about {:.1f} GB of memory, {:.1f} GB {}", plan.needed_gb,
-                    plan.free_gb, options.memory_gb > 0 ? "are allowed" : "are free");
+        fmt::format("its arms need about {} of memory, {} {}", gigabytes(plan.needed_gb),
+                    gigabytes(plan.free_gb), options.memory_gb > 0 ? "are allowed" : "are free");
   return plan;
+}
+
+int64_t most_positions(const Config& config) {
+  const std::string& family = config.model.family;
+  const bool any = family == "phi" || family == "bloom" || reads_images(config);
+  return any ? 0 : config.model.context;
 }
 
 std::string infer_plan_text(const InferPlan& plan) {
@@ -215,8 +225,8 @@ std::string infer_plan_text(const InferPlan& plan) {
     else
       out += fmt::format("  {} left out: {}\n", shape_text(row.shape), row.skipped);
   }
-  return fmt::format("{}: {}; about {}, {:.1f} GB\n", plan.model, run.empty() ? "nothing" : run,
-                     duration(plan.seconds()), plan.needed_gb) +
+  return fmt::format("{}: {}; about {}, {}\n", plan.model, run.empty() ? "nothing" : run,
+                     duration(plan.seconds()), gigabytes(plan.needed_gb)) +
          out;
 }
 

@@ -148,6 +148,13 @@ std::string verdict(const InferRow& r) {
 
 }  // namespace
 
+nlohmann::json infer_plans_json(const std::vector<InferPlan>& plans) {
+  nlohmann::json models = nlohmann::json::array();
+  for (const InferPlan& plan : plans)
+    models.push_back({{"model", plan.model}, {"plan", plan_json(plan)}});
+  return {{"models", models}};
+}
+
 nlohmann::json infer_bench_json(const std::vector<InferBench>& models) {
   nlohmann::json rows = nlohmann::json::array(), calls = rows, notes = rows, decode = rows;
   for (const InferBench& bench : models) {

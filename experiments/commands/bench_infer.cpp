@@ -8,6 +8,7 @@
 #include "experiments/command.h"
 #include "experiments/json_output.h"
 #include "experiments/model_setup.h"
+#include "experiments/number_check.h"
 #include "experiments/report_run.h"
 #include "experiments/unfold.h"
 
@@ -25,24 +26,38 @@ bool is_run(const std::string& name) {
   return std::filesystem::is_directory(name) || std::filesystem::path(name).extension() == ".h5";
 }
 
-// Of a model that has no run.name.
+// For a model that has no run.name.
 std::string name_of(const std::string& model) {
   const std::filesystem::path path = std::filesystem::path(model).lexically_normal();
   return (path.has_filename() ? path : path.parent_path()).filename().string();
 }
 
+Config named(Config config, const std::string& model) {
+  if (config.run.name.empty()) config.run.name = name_of(model);
+  return config;
+}
+
+InferPlan plan_of(const std::string& name, const Options& o, nlohmann::json& configs) {
+  const bool run = is_run(name);
+  const Config config = run ? load_model(name, o.sets).config : load_config(name, o.sets);
+  if (!run) print_unread_sizes(config);
+  configs[name] = config_json(config);
+  return plan_infer(named(config, name), o.bench, run ? most_positions(config) : 0);
+}
+
 // Before anything is measured, so that nobody waits for what was not wanted.
-void print_plan(const Options& o) {
+void print_plan(const Options& o, const CommandContext& context) {
   double seconds = 0;
   std::string text;
+  std::vector<InferPlan> plans;
+  nlohmann::json configs = nlohmann::json::object();
   for (const std::string& name : o.models) {
-    if (is_run(name)) continue;  // its config is read with it
-    const Config config = load_config(name, o.sets);
-    print_unread_sizes(config);
-    const InferPlan plan = plan_infer(config, o.bench);
-    text += infer_plan_text(plan);
-    seconds += plan.seconds();
+    if (is_run(name) && !o.plan) continue;  // it is planned when it is read
+    plans.push_back(plan_of(name, o, configs));
+    text += infer_plan_text(plans.back());
+    seconds += plans.back().seconds();
   }
+  if (o.plan) write_command_json(context, "bench infer", configs, infer_plans_json(plans));
   if (!text.empty())
     fmt::print("the plan, by estimates from one matrix product (about {:.0f} min in all):\n{}\n",
                std::ceil(seconds / 60), text);
@@ -53,13 +68,13 @@ InferBench measure(const std::string& name, const Options& o, nlohmann::json& co
   if (!is_run(name)) {
     const Config config = load_config(name, o.sets);
     configs[name] = config_json(config);
-    return bench_infer(config, o.bench);
+    return bench_infer(named(config, name), o.bench);
   }
   const LoadedModel loaded = load_model(name, o.sets);
   configs[name] = config_json(loaded.config);
-  if (loaded.folds.empty()) return bench_infer(loaded.config, o.bench, &loaded);
+  if (loaded.folds.empty()) return bench_infer(named(loaded.config, name), o.bench, &loaded);
   const LoadedModel before = unfolded(loaded);
-  return bench_infer(before.config, o.bench, &before, &loaded);
+  return bench_infer(named(before.config, name), o.bench, &before, &loaded);
 }
 
 // The picture and the tables, of earlier runs and this one.
@@ -92,14 +107,13 @@ int run(Options o, const CommandContext& context) {
              "bench infer: --plot needs gnuplot (apt-get install gnuplot-nox)");
   if (o.models.empty() && o.from.empty())
     o.models = {"gpt2_124m", "bert_base", "opt_125m", "phi_1", "vit_b16", "swin_tiny"};
-  print_plan(o);
+  print_plan(o, context);
   if (o.plan) return 0;
   std::vector<InferBench> results;
   nlohmann::json configs = nlohmann::json::object();
   bool any = false;
   for (const std::string& name : o.models) {
     results.push_back(measure(name, o, configs));
-    if (results.back().model.empty()) results.back().model = name_of(name);
     fmt::print("{}{}", results.size() > 1 ? "\n" : "", infer_bench_table(results.back()));
     std::fflush(stdout);
     any |= !results.back().rows.empty();
@@ -140,24 +154,24 @@ void add_infer_bench(CLI::App& bench, CommandContext& context) {
   command
       ->add_option("--seconds", o->bench.seconds,
                    "time for each shape, all arms together, in seconds (default 5)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(at_least(0));
   command
       ->add_option("--least-repeats", o->bench.least_repeats,
                    "timed passes of each arm, however long (default 6, at least 5)")
-      ->check(CLI::Range(5, 1'000'000));
+      ->check(between(5, 1'000'000));
   command
       ->add_option("--most-seconds", o->bench.most_seconds,
                    "leave out a shape whose least repeats would take longer (default 600)")
-      ->check(CLI::PositiveNumber);
+      ->check(above(0));
   command
       ->add_option("--memory", o->bench.memory_gb,
                    "leave out a model whose arms need more, in GB (default: what is free)")
-      ->check(CLI::PositiveNumber);
+      ->check(above(0));
   command
       ->add_option("--decode", o->bench.decode,
                    "decoders: tokens to decode one by one after each shape's prompt (default 32; "
                    "0: none)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(at_least(0));
   command->add_option("--plot", o->plot, "draw the speedups over the sequence length (SVG)")
       ->type_name("FILE");
   command->add_option("--table", o->table, "the results as Markdown tables")->type_name("FILE");

@@ -364,3 +364,27 @@ TEST_CASE("bench infer is a command of the program") {
   CHECK(testing::run_cbwc(folder, "bench infer --from " + config + " --plot x.svg").exit_code == 2);
   CHECK(testing::run_cbwc(folder, "bench infer " + config + " --least-repeats 2").exit_code == 2);
 }
+
+TEST_CASE("bench infer --plan names every model, a folder's too, and writes its JSON") {
+  const testing::TemporaryFolder folder;
+  const std::string config = folder.file("tiny.toml"), report = folder.file("p.json"),
+                    model = std::string(CBWC_SOURCE_DIR) + "/tests/fixtures/hf_gpt2";
+  testing::write_bytes(config, testing::tiny_toml("none.h5"));
+  const auto run = [&](const std::string& options) {
+    const auto r = testing::run_cbwc(folder, "bench infer " + options + " --shapes 1x4 1x40");
+    INFO(r.out << r.err);
+    CHECK(r.exit_code == 0);
+    return r.out;
+  };
+  const std::string text = run(model + " " + config + " --plan --json " + report);
+  CHECK_THAT(text, ContainsSubstring("\nhf_gpt2: 1x4; about ") &&
+                       ContainsSubstring("1x40 left out: its weights have positions for ") &&
+                       ContainsSubstring("\ntiny: 1x4, 1x40; about "));
+  CHECK_THAT(text, !ContainsSubstring(" 0.0 GB"));
+  const nlohmann::json results = nlohmann::json::parse(testing::read_bytes(report)).at("results");
+  CHECK(results.at("models").at(0).at("model") == "hf_gpt2");
+  CHECK(results.at("models").at(0).at("plan").at("shapes_left_out").size() == 1);
+  CHECK(results.at("models").at(1).at("plan").at("shapes_left_out").empty());
+  CHECK_THAT(run(model + " --memory 1e-5 --no-timing"),
+             StartsWith("hf_gpt2: left out, its arms need about "));
+}
