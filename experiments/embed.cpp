@@ -76,6 +76,8 @@ SentenceVectors embed_texts(Bert& model, const Tokenizer& tokenizer,
                             int64_t batch) {
   CBWC_CHECK(options.pooling == "mean" || options.pooling == "cls", "pooling: '", options.pooling,
              "' is not known; known are mean and cls");
+  CBWC_CHECK(options.beyond.empty(), "the model's vectors go through ", options.beyond,
+             " too, which is not known here; known are pooling and normalisation");
   const int64_t context = model.config().context, dim = model.config().dim;
   SentenceVectors out;
   out.longest = options.tokens > 0 ? std::min(options.tokens, context) : context;

@@ -12,9 +12,10 @@
 namespace cbwc {
 
 struct SentenceOptions {
-  std::string pooling = "mean";  // over the tokens, or "cls": the first one's
+  std::string pooling = "mean";  // over the tokens, or "cls": the first one's; others are refused
   bool normalize = false;        // to length 1
   int64_t tokens = 0;            // of a text at most; 0: as many as the model reads
+  std::string beyond = {};       // a module that nothing here computes: "2_Dense (Dense)"; "": none
 };
 
 struct RunText {
