@@ -14,8 +14,9 @@ namespace cbwc {
 struct HfDescription {
   Config config;
   DataShape shape;
-  std::string architecture;              // "GPT2LMHeadModel"
-  std::vector<std::string> passed_over;  // of `allowed`, what is there and was not known
+  std::string architecture;                   // "GPT2LMHeadModel"
+  std::vector<std::string> passed_over = {};  // of `allowed`, what is there and was not known
+  std::vector<std::string> notes = {};  // dropouts that model.* has no place for, a sentence each
 };
 
 // `file`: for messages. `allowed`: options that the user says may be passed over.

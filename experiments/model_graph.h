@@ -25,6 +25,7 @@ struct LoadedModel {
   std::vector<FoldPlan> folds;        // what `cbwc fold` did to it, the first one first
   std::string folder;                 // of the run, or the Hugging Face folder; "": a config
   NamedTensors kept;                  // an imported model's weights that nothing here reads
+  std::vector<std::string> notes;     // of a Hugging Face folder: HfDescription::notes
 };
 
 // A folder as Hugging Face writes it: config.json, and not a run's config.toml.

@@ -36,6 +36,8 @@ int run(const Options& options, const CommandContext& context) {
   if (loaded.folder.empty()) print_unread_sizes(loaded.config);
   for (const std::string& warning : loaded.warnings)
     fmt::print(stderr, "warning: skipped {}\n", warning);
+  if (options.train)
+    for (const std::string& note : loaded.notes) fmt::print(stderr, "warning: {}\n", note);
   const DetectReport report = run_detect(*loaded.model, options.train);
   CBWC_CHECK(!std::filesystem::is_directory(options.dot), options.dot, ": is a folder");
   if (!options.dot.empty()) write_text_file(options.dot, to_dot(report.graph, report.detection));

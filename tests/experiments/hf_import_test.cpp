@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "experiments/detect.h"
 #include "experiments/hf_folder.h"
 #include "experiments/hf_import.h"
 #include "experiments/json_output.h"
@@ -166,6 +167,71 @@ TEST_CASE("eps, activation and sizes come from config.json, never from defaults"
   const HfDescription d = read_hf_config(config, "config.json");
   CHECK(d.config.model.gelu == "erf");
   CHECK(d.config.model.norm_eps == 1e-7);
+}
+
+TEST_CASE("dropouts are read for training, and what has no place of its own is said") {
+  const auto read = [](const std::string& family, const json& changes) {
+    json config = fixture_config(family);
+    config.update(changes);
+    return read_hf_config(config, "config.json");
+  };
+  const auto check = [&](const std::string& family, const json& changes, double dropout,
+                         double attention, double path, const std::string& note = "") {
+    INFO(family << " " << changes.dump());
+    const HfDescription d = read(family, changes);
+    CHECK(d.config.model.dropout == dropout);
+    CHECK(d.config.model.attention_dropout == attention);
+    CHECK(d.config.model.drop_path == path);
+    REQUIRE(d.notes.size() == (note.empty() ? 0 : 1));
+    if (!note.empty()) check_says(d.notes[0], note);
+  };
+  check("gpt2", {{"resid_pdrop", 0.2}, {"embd_pdrop", 0.2}, {"attn_pdrop", 0.3}}, 0.2, 0.3, 0);
+  check("gpt2", {{"resid_pdrop", 0.2}, {"embd_pdrop", 0.1}, {"attn_pdrop", 0.3}}, 0.2, 0.3, 0,
+        "embd_pdrop is 0.1, resid_pdrop 0.2: in training model.dropout, 0.2");
+  check("opt", {{"dropout", 0.2}, {"attention_dropout", 0.1}}, 0.2, 0.1, 0);
+  check("opt", {{"dropout", 0.2}, {"layerdrop", 0.1}}, 0.2, 0, 0, "layerdrop 0.1 is not read");
+  check("phi", {{"resid_pdrop", 0.1}, {"embd_pdrop", 0.1}, {"attention_dropout", 0.2}}, 0.1, 0.2,
+        0);
+  check("bloom", {{"hidden_dropout", 0.1}, {"attention_dropout", 0.2}}, 0.1, 0.2, 0);
+  check("bert_mlm", {{"hidden_dropout_prob", 0.3}, {"classifier_dropout", 0.5}}, 0.3, 0.1, 0);
+  check("bert_classifier", {{"hidden_dropout_prob", 0.3}, {"classifier_dropout", 0.5}}, 0.3, 0.1, 0,
+        "classifier_dropout is 0.5");
+  check("vit", {{"hidden_dropout_prob", 0.3}}, 0.3, 0, 0);
+  check("swin", {{"drop_path_rate", 0.2}}, 0, 0, 0.2);
+  check("swin", {{"drop_path_rate", 0}, {"attention_probs_dropout_prob", 0.1}}, 0, 0.1, 0,
+        "attention_probs_dropout_prob is 0.1");
+  check_says(with_option("gpt2", "resid_pdrop", 1.5), "resid_pdrop is 1.5: expected 0 to 0.999");
+  check_says(with_option("vit", "hidden_dropout_prob", "no"), "hidden_dropout_prob");
+  // What transformers takes when config.json does not say; and an export says it again.
+  json none = fixture_config("gpt2");
+  for (const char* key : {"resid_pdrop", "embd_pdrop", "attn_pdrop"}) none.erase(key);
+  HfDescription d = read_hf_config(none, "config.json");
+  CHECK(d.config.model.dropout == 0.1);
+  CHECK(d.config.model.attention_dropout == 0.1);
+  d.config.model.dropout = 0.25;
+  const json written = write_hf_config(d.config, d.shape, json::object());
+  CHECK(written.at("resid_pdrop") == 0.25);
+  CHECK(written.at("embd_pdrop") == 0.25);
+  CHECK(written.at("attn_pdrop") == 0.1);
+}
+
+TEST_CASE("detect --train of a model folder has its dropout in it") {
+  const auto foldable = [](const json& changes, bool training) {
+    const TemporaryFolder folder;
+    json config = fixture_config("gpt2");
+    config.update(changes);
+    write_json(folder.file("config.json"), config);
+    write_safetensors(folder.file("model.safetensors"), fixture_items("gpt2"));
+    const LoadedModel loaded = load_model(folder.path());
+    size_t count = 0;
+    for (const DetectedNorm& norm : run_detect(*loaded.model, training).detection.norms)
+      count += norm.verdict == Verdict::foldable;
+    return count;
+  };
+  const json off = {{"resid_pdrop", 0}, {"embd_pdrop", 0}, {"attn_pdrop", 0}};
+  CHECK(foldable(json::object(), true) == 0);  // 0.1
+  CHECK(foldable(off, true) == 5);
+  CHECK(foldable(json::object(), false) == 5);
 }
 
 TEST_CASE("every tensor is accounted for by name") {
