@@ -10,6 +10,34 @@ namespace {
 
 constexpr size_t kMostReasons = 20;
 
+// A grey image in `channels` equal ones; one that has them stays.
+Image with_channels(Image image, int64_t channels) {
+  if (image.channels == channels) return image;
+  const std::vector<float> grey = image.pixels;
+  for (; image.channels < channels; ++image.channels)
+    image.pixels.insert(image.pixels.end(), grey.begin(), grey.end());
+  return image;
+}
+
+// What the model gets of a file's images.
+ImageFileInfo info_for(const ImageFile& file, const ImageOptions& options) {
+  ImageFileInfo info = file.info();
+  if (options.channels > 0 && options.channels != info.channels) {
+    CBWC_CHECK(info.channels == 1, file.path(), ": its images have ", info.channels,
+               " channels, the model reads ", options.channels);
+    info.channels = options.channels;
+    info.mean.assign(static_cast<size_t>(info.channels), info.mean.at(0));
+    info.deviation.assign(static_cast<size_t>(info.channels), info.deviation.at(0));
+  }
+  if (!options.mean.empty()) info.mean = options.mean;
+  if (!options.deviation.empty()) info.deviation = options.deviation;
+  const auto channels = static_cast<size_t>(info.channels);
+  CBWC_CHECK(info.mean.size() == channels && info.deviation.size() == channels, file.path(),
+             ": normalised by ", info.mean.size(), " means and ", info.deviation.size(),
+             " deviations, but its images have ", channels, " channels");
+  return info;
+}
+
 }  // namespace
 
 BadImages parse_bad_images(const std::string& name) {
@@ -18,7 +46,11 @@ BadImages parse_bad_images(const std::string& name) {
 }
 
 ImageSamples::ImageSamples(const ImageFile& file, const std::string& split, ImageOptions options)
-    : info_(file.info()), split_(file.split(split)), options_(options), size_(options.size) {
+    : info_(info_for(file, options)),
+      split_(file.split(split)),
+      options_(options),
+      size_(options.size),
+      stored_channels_(file.info().channels) {
   CBWC_CHECK(split_->size() > 0, file.path(), ": the split ", split,
              " has no image; choose another ",
              "split, or build the file with more images or a larger part for this one");
@@ -30,9 +62,11 @@ ImageSamples::ImageSamples(const ImageFile& file, const std::string& split, Imag
 }
 
 Image ImageSamples::decode(int64_t sample) const {
-  if (const uint8_t* raw = split_->raw(sample))
-    return Image::from_planes(raw, info_.channels, info_.height, info_.width);
-  return decode_image(split_->bytes(sample), info_.channels);
+  const uint8_t* raw = split_->raw(sample);
+  Image image = raw != nullptr
+                    ? Image::from_planes(raw, stored_channels_, info_.height, info_.width)
+                    : decode_image(split_->bytes(sample), stored_channels_);
+  return with_channels(std::move(image), info_.channels);
 }
 
 Image ImageSamples::for_evaluation(int64_t sample) const {

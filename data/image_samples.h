@@ -16,6 +16,9 @@ struct ImageOptions {
   int64_t size = 0;  // height and width of what the model gets; 0: as stored (raw files only)
   AugmentOptions augment = {};
   BadImages bad_images = BadImages::error;
+  // Of what the model gets; a grey image becomes as many equal channels as it reads. 0: as stored.
+  int64_t channels = 0;
+  std::vector<double> mean = {}, deviation = {};  // one of each channel; empty: the file's
 };
 
 // Training: random resized crop (crop_scale < 1; else as in evaluation), pad_crop, flip,
@@ -47,10 +50,10 @@ class ImageSamples : public Samples {
   Batch gather(const std::vector<int64_t>& samples,
                const std::function<Image(size_t)>& image) const;
 
-  ImageFileInfo info_;
+  ImageFileInfo info_;  // with the channels, mean and deviation of what the model gets
   std::shared_ptr<const ImageSplit> split_;
   ImageOptions options_;
-  int64_t size_;
+  int64_t size_, stored_channels_;
   mutable std::mutex mutex_;
   mutable std::set<int64_t> skipped_;
   mutable std::vector<std::string> reasons_;

@@ -79,6 +79,23 @@ void SequenceFile::add(const std::string& name, const SequenceSample& sample, bo
   }
 }
 
+SequenceFile SequenceFile::encoded_by(const Tokenizer& tokenizer, const std::string& name) const {
+  CBWC_CHECK(!target_ && (tokenizer_.kind() == "bytes" || tokenizer_.kind() == "gpt2_bpe"), path_,
+             ": its texts were encoded by another ", tokenizer_.kind(),
+             " tokenizer than the model's, and cannot be told from their ids; ",
+             "build the file with --tokenizer bytes, which keeps them");
+  SequenceFile out(kind_, tokenizer, {}, classes_, description_);
+  const SequenceSplit& from = *split(name);
+  for (int64_t i = 0; i < from.size(); ++i) {
+    SequenceSample sample{.first = tokenizer_.decode(from.first.document(i))};
+    if (from.has_second()) sample.second = tokenizer_.decode(from.second.document(i));
+    if (!from.labels.empty()) sample.label = from.labels[static_cast<size_t>(i)];
+    out.add(name, sample, from.has_second());
+  }
+  out.path_ = path_;
+  return out;
+}
+
 std::string SequenceFile::checksum() const {
   const auto text = [](const std::string& s, uint64_t seed) {
     return hash64(s.data(), s.size(), seed);
@@ -178,6 +195,19 @@ SequenceFile SequenceFile::open(const std::string& path, TokenFileOptions option
              ": damaged: its samples do not match their checksum");
   data.path_ = path;
   return data;
+}
+
+bool encode_alike(const Tokenizer& a, const Tokenizer& b) {
+  const auto rules = [](const Tokenizer& t) {
+    nlohmann::json json = nlohmann::json::parse(t.to_json());
+    json.erase("rules");
+    if (json.contains("lower_case")) {  // a data file's WordPiece does not say the rest
+      json.emplace("strip_accents", json["lower_case"]);
+      json.emplace("split_cjk", true);
+    }
+    return json;
+  };
+  return a.end_of_document() == b.end_of_document() && rules(a) == rules(b);
 }
 
 std::string data_file_format(const std::string& path, bool file_locking) {

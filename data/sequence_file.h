@@ -53,6 +53,9 @@ class SequenceFile {
   const std::vector<std::string>& classes() const { return classes_; }  // names, by label
   std::string checksum() const;
   std::shared_ptr<const SequenceSplit> split(const std::string& name) const;
+  // This split alone, its texts encoded by another tokenizer; they are known where they were
+  // encoded byte by byte. Error for another tokenizer that does not keep them, and for two of them.
+  SequenceFile encoded_by(const Tokenizer& tokenizer, const std::string& split) const;
 
  private:
   void check_split(const SequenceSplit& split, const std::string& where) const;
@@ -64,6 +67,9 @@ class SequenceFile {
   std::array<std::shared_ptr<SequenceSplit>, 3> splits_;
 };
 
+// The same pieces, ids and treatment of case and accents. What a folder adds (its own tokens, the
+// wrap) does not count, and so do characters newer than its tables.
+bool encode_alike(const Tokenizer& a, const Tokenizer& b);
 // What a data file calls itself: "tokens", "sequences", ... without verifying it. Error when it is
 // missing or not one of ours.
 std::string data_file_format(const std::string& path, bool file_locking = true);

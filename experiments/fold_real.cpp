@@ -16,19 +16,14 @@ constexpr int64_t kImages = 2, kTexts = 16, kTokens = 128;
 const char* const kWordnet = "/usr/share/wordnet";
 const char* const kFashion = "/usr/share/datasets/fashion-mnist/t10k-images-idx3-ubyte.gz";
 
-Tensor with_channels(const Tensor& images, int64_t channels, const std::string& name) {
-  if (images.size(1) == channels) return images;
-  CBWC_CHECK(images.size(1) == 1, name, " has images of ", images.size(1),
-             " channels, the model reads ", channels);
-  return images.expand({images.size(0), channels, images.size(2), images.size(3)}).contiguous();
-}
-
+// Their classes are not read, so that they may be others than the model's.
 FoldInput images_of_file(const Config& config, const DataShape& shape, const std::string& file) {
   Config c = config;
   c.data.file = file;
-  const TrainingData data = open_data(c);
-  const Batch batch = *data.eval->pass(kImages, 1)->next();
-  return {file, {.images = with_channels(batch.images, shape.channels, file)}};
+  c.data.train_split = c.data.eval_split;  // no other one is read
+  c.model.classes = 0;
+  const TrainingData data = open_data(c, c.data.eval_split, {.channels = shape.channels});
+  return {file, {.images = data.eval->pass(kImages, 1)->next()->images}};
 }
 
 // Resized to the model's size, from 0 to 1 moved to -1 to 1.
@@ -43,8 +38,9 @@ FoldInput fashion_images(const Config& config, const DataShape& shape) {
         resize(Image::from_planes(file.values.data() + i * side * side, 1, side, side), size, size);
     for (const float pixel : image.pixels) values.push_back(2 * pixel - 1);
   }
-  const Tensor images = Tensor::from(values, {kImages, 1, size, size});
-  return {"Fashion-MNIST, resized", {.images = with_channels(images, shape.channels, kFashion)}};
+  const Tensor grey = Tensor::from(values, {kImages, 1, size, size});
+  return {"Fashion-MNIST, resized",
+          {.images = grey.expand({kImages, shape.channels, size, size}).contiguous()}};
 }
 
 // The first texts of the file, or glosses, at even distances so that they differ.

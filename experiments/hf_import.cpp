@@ -11,6 +11,7 @@
 #include "experiments/hf_fill.h"
 #include "experiments/hf_layout.h"
 #include "experiments/hf_note.h"
+#include "experiments/hf_preprocessor.h"
 #include "experiments/json_output.h"
 #include "experiments/model_graph.h"
 #include "experiments/run_directory.h"
@@ -100,6 +101,7 @@ nlohmann::json attributes_of(const HfImport& imported, const std::string& source
                           {"architecture", d.architecture},
                           {"stored", imported.stored},
                           {"config", imported.config_json}}}};
+  if (!imported.preprocessor.is_null()) out["imported"]["preprocessor"] = imported.preprocessor;
   if (!imported.folded.is_null()) out["folded"] = imported.folded;
   return out;
 }
@@ -128,6 +130,7 @@ HfImport import_model(const std::string& folder, const std::vector<std::string>&
   out.stored = stored_types(file, all_f64);
   d.config.model.dtype = all_f64 ? "float64" : "float32";
   in_file(config_file, [&] { check_layer_count(d.config, std::ssize(file.entries())); });
+  if (reads_images(d.config)) out.preprocessor = read_preprocessor(folder);
   const HfTable table = hf_table(d.config, out.folds);
   HfFiller filler(file, table, d);
   in_file(weights, [&] { filler.check_header(); });
@@ -136,6 +139,7 @@ HfImport import_model(const std::string& folder, const std::vector<std::string>&
   });
   in_file(weights, [&] { filler.fill(*out.model); });
   out.notes.insert(out.notes.end(), filler.notes().begin(), filler.notes().end());
+  out.notes.insert(out.notes.end(), d.notes.begin(), d.notes.end());
   out.kept = filler.kept();
   out.tensors = filler.tensors();
   name_arm(out, table);
@@ -171,6 +175,7 @@ LoadedModel loaded_import(HfImport imported, const std::string& source) {
   loaded.attributes = attributes_of(imported, source);
   loaded.config = imported.description.config;
   loaded.shape = imported.description.shape;
+  loaded.notes = imported.description.notes;
   loaded.checkpoint_path = loaded.folder = source;
   loaded.folds = std::move(imported.folds);
   loaded.kept = std::move(imported.kept);

@@ -21,6 +21,7 @@ struct HfImport {
   NamedTensors kept = {};            // weights that this model does not read, by their names
   std::vector<FoldPlan> folds = {};  // of modeling_note.json
   nlohmann::json folded = {};        // its record; null: not folded
+  nlohmann::json preprocessor = {};  // preprocessor_config.json of an image model; null: none
 };
 // Error in one line: an option that is not known or would change the function; every tensor that
 // is missing, not known, of another shape, or not finite; a note that contradicts itself.

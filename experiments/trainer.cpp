@@ -164,6 +164,11 @@ Evaluation Trainer::evaluate(const DataSplit& split, int64_t max_batches) {
   Evaluation e;
   double sum = 0;
   while (std::optional<Batch> batch = batches->next()) {
+    if (!data_.class_of.empty() && task == Task::classification)
+      for (int64_t i = 0; i < batch->targets.numel(); ++i) {
+        int32_t& target = batch->targets.data<int32_t>()[i];
+        target = data_.class_of.at(static_cast<size_t>(target));
+      }
     const Variable logits = model_->logits(input_of(*batch), Context{});
     const CrossEntropyResult result = Model::loss_of(logits, targets_of(*batch));
     sum += result.loss_sum.value().item();

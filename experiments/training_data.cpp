@@ -26,8 +26,12 @@ const char* data_set_for(const Config& config) {
   }
 }
 
-TrainingData open_tokens(const Config& config, const std::string& eval_split) {
+TrainingData open_tokens(const Config& config, const std::string& eval_split,
+                         const InputRules& rules) {
   const TokenFile file = TokenFile::open(config.data.file, {config.data.file_locking});
+  CBWC_CHECK(!rules.tokenizer || encode_alike(file.tokenizer(), *rules.tokenizer), config.data.file,
+             ": its tokens are another tokenizer's than the model's; `cbwc eval --text FILE` "
+             "measures the model on a text");
   const auto windows = [&](const std::string& split) {
     return std::make_shared<TokenWindows>(file.split(split), config.model.context);
   };
@@ -44,20 +48,24 @@ TrainingData open_tokens(const Config& config, const std::string& eval_split) {
   return data;
 }
 
-ImageOptions image_options(const Config& config) {
+ImageOptions image_options(const Config& config, const InputRules& rules) {
   const Config::Augment& a = config.augment;
   ImageOptions options;
   options.size = config.model.image;
   options.augment = {a.pad_crop, a.crop_scale,     a.jitter, a.erase,   a.mixup,
                      a.cutmix,   a.rand_magnitude, a.flip,   a.rand_ops};
   options.bad_images = parse_bad_images(config.data.bad_images);
+  options.channels = rules.channels;
+  options.mean = rules.mean;
+  options.deviation = rules.deviation;
   return options;
 }
 
-TrainingData open_images(const Config& config, const std::string& eval_split) {
+TrainingData open_images(const Config& config, const std::string& eval_split,
+                         const InputRules& rules) {
   const ImageFile file = ImageFile::open(config.data.file, config.data.file_locking);
   const auto samples = [&](const std::string& split) {
-    return std::make_shared<ImageSamples>(file, split, image_options(config));
+    return std::make_shared<ImageSamples>(file, split, image_options(config, rules));
   };
   TrainingData data;
   const auto train = samples(config.data.train_split);
@@ -68,7 +76,8 @@ TrainingData open_images(const Config& config, const std::string& eval_split) {
     data.eval = split_of(data.images.back());
   }
   data.shape.classes = file.classes();
-  data.shape.channels = file.info().channels;
+  data.classes = file.info().classes;
+  data.shape.channels = train->channels();
   data.checksum = file.checksum();
   data.note = "images of " + config.data.file + " (" + file.info().description + ")";
   return data;
@@ -120,11 +129,14 @@ SequenceKind kind_for(const Config& config) {
                "` makes such a file)");
 }
 
-TrainingData open_sequences(const Config& config, const std::string& eval_split) {
-  const SequenceFile file = SequenceFile::open(config.data.file, {config.data.file_locking});
+TrainingData open_sequences(const Config& config, const std::string& eval_split,
+                            const InputRules& rules) {
+  SequenceFile file = SequenceFile::open(config.data.file, {config.data.file_locking});
   if (file.kind() != kind_for(config))
     fail_kind(config, file.kind() == SequenceKind::classification ? "texts of classes"
                                                                   : to_string(file.kind()));
+  if (rules.tokenizer && !encode_alike(file.tokenizer(), *rules.tokenizer))
+    file = file.encoded_by(*rules.tokenizer, eval_split);
   TrainingData data;
   data.train =
       split_of(text_samples(config, file, config.data.train_split, data), config.data.by_length);
@@ -132,6 +144,7 @@ TrainingData open_sequences(const Config& config, const std::string& eval_split)
   data.shape.vocab = file.tokenizer().vocab_size();
   if (file.two_tokenizers()) data.shape.target_vocab = file.target_tokenizer().vocab_size();
   data.shape.classes = std::ssize(file.classes());
+  data.classes = file.classes();
   data.checksum = file.checksum();
   data.tokenizer = file.tokenizer();
   data.target_tokenizer = file.target_tokenizer();
@@ -160,7 +173,8 @@ TrainingData random_tokens(const Config& config, int64_t samples, uint64_t seed,
 
 }  // namespace
 
-TrainingData open_data(const Config& config, const std::string& eval_split) {
+TrainingData open_data(const Config& config, const std::string& eval_split,
+                       const InputRules& rules) {
   CBWC_CHECK(!config.data.file.empty(), "data.file is not set: make one with `cbwc data ",
              data_set_for(config), " --out FILE.h5` and pass --set data.file=FILE.h5");
   CBWC_CHECK(std::filesystem::exists(config.data.file), "data.file: ", config.data.file,
@@ -171,9 +185,9 @@ TrainingData open_data(const Config& config, const std::string& eval_split) {
   const bool text =
       format == "sequences" || (format == "tokens" && task_of(config) == Task::language_model);
   if (!(images ? format == "images" : text)) fail_kind(config, format);
-  TrainingData data = images                  ? open_images(config, eval_split)
-                      : format == "sequences" ? open_sequences(config, eval_split)
-                                              : open_tokens(config, eval_split);
+  TrainingData data = images                  ? open_images(config, eval_split, rules)
+                      : format == "sequences" ? open_sequences(config, eval_split, rules)
+                                              : open_tokens(config, eval_split, rules);
   const auto enough = [&](int64_t set, int64_t needed, const char* key, const char* what) {
     CBWC_CHECK(set == 0 || set >= needed, key, " is ", set, ", but ", config.data.file, " has ",
                what, " up to ", needed - 1);

@@ -25,13 +25,24 @@ struct TrainingData {
   // no room for a prompt, which are left out.
   int64_t texts = 0, cut_texts = 0, left_out_texts = 0;
   std::vector<std::string> references = {};  // translation: the eval split's target texts
+  std::vector<std::string> classes = {};     // names, by label
+  std::vector<int32_t> class_of = {};  // the model's class of each label; empty: the same numbers
   // Train and eval, where the data are images: they count what data.bad_images = "skip" leaves out.
   std::vector<std::shared_ptr<const ImageSamples>> images = {};
 };
 
+// How a model reads a file that it was not trained on, instead of as the file itself says.
+struct InputRules {
+  // Of images; as ImageOptions.
+  int64_t channels = 0;
+  std::vector<double> mean = {}, deviation = {};
+  std::optional<Tokenizer> tokenizer = {};  // a file of other tokens is encoded again by it
+};
+
 // Error for a missing or damaged file, one of another task, or ids beyond model.vocab. The eval
 // split is empty when `eval_split` is "".
-TrainingData open_data(const Config& config, const std::string& eval_split);
+TrainingData open_data(const Config& config, const std::string& eval_split,
+                       const InputRules& rules = {});
 inline TrainingData open_data(const Config& config) {
   return open_data(config, config.data.eval_split);
 }

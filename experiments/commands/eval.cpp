@@ -1,4 +1,4 @@
-// cbwc eval RUN: loss and metrics of a trained run.
+// cbwc eval MODEL: loss and metrics of a trained, folded or imported model.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -7,6 +7,7 @@
 #include "experiments/command.h"
 #include "experiments/json_output.h"
 #include "experiments/metrics.h"
+#include "experiments/number_check.h"
 #include "experiments/opened_run.h"
 #include "experiments/run_text.h"
 #include "experiments/text_score.h"
@@ -15,7 +16,7 @@ namespace cbwc {
 namespace {
 
 struct EvalOptions {
-  std::string run, split = "val", text;
+  std::string run, split = "val", text, data;
   int64_t batches = 0, window = 0;
 };
 
@@ -57,10 +58,16 @@ int run_text(const EvalOptions& options, const CommandContext& context) {
   return std::isfinite(score.loss) ? 0 : 1;
 }
 
-int run_eval(const EvalOptions& options, const CommandContext& context) {
+int run_eval(const EvalOptions& options, const CLI::App& command, const CommandContext& context) {
   require_cpu(context.global.device);
+  // What the other way of measuring does not read.
+  for (const char* other : {"--split", "--batches", "--data"})
+    CBWC_CHECK(options.text.empty() || command.count(other) == 0, "eval: ", other,
+               " is for a data file, not for --text");
+  CBWC_CHECK(!options.text.empty() || command.count("--window") == 0,
+             "eval: --window is for --text");
   if (!options.text.empty()) return run_text(options, context);
-  const OpenedRun run = open_run(options.run, options.split);
+  const OpenedRun run = open_run(options.run, options.split, options.data);
   const TrainingData& data = run.data;
   Trainer& trainer = *run.trainer;
   Evaluation e = trainer.evaluate(*data.eval, options.batches);
@@ -69,8 +76,10 @@ int run_eval(const EvalOptions& options, const CommandContext& context) {
   for (const auto& [name, value] : e.metrics.items())
     fmt::print(", {} {:.4f}", name, number_from_json(value));
   fmt::print("\n");
+  if (!run.note.empty()) fmt::print(stderr, "warning: {}\n", run.note);
   write_command_json(context, "eval", config_json(run.config),
                      {{"split", options.split},
+                      {"data", run.config.data.file},
                       {"step", run.step},
                       {"samples", data.eval->samples()},
                       {"targets", e.targets},
@@ -86,19 +95,31 @@ int run_eval(const EvalOptions& options, const CommandContext& context) {
 void add_eval_command(CLI::App& app, CommandContext& context) {
   auto o = std::make_shared<EvalOptions>();
   CLI::App* command =
-      app.add_subcommand("eval", "loss and metrics of a run on a split, or on a text");
-  command->add_option("run", o->run, "run directory")->type_name("RUN")->required();
+      app.add_subcommand("eval", "loss and metrics of a model on a data file, or on a text");
+  command
+      ->add_option("model", o->run,
+                   "run directory, checkpoint, folded or imported model, or Hugging Face folder")
+      ->type_name("MODEL")
+      ->required();
+  command
+      ->add_option("--data", o->data,
+                   "a file that `cbwc data` made (default: the run's): accuracy of a classifier, "
+                   "loss of masked tokens. Images are resized as in training and normalised as the "
+                   "model folder's preprocessor_config.json says, else as the run's data file or "
+                   "this file; texts are encoded by the model's tokenizer")
+      ->type_name("FILE.h5");
   command->add_option("--split", o->split, "val or test (default val)")
       ->check(CLI::IsMember({"train", "val", "test"}));
   command->add_option("--batches", o->batches, "at most so many batches (default 0: all)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(at_least(0));
   command
       ->add_option("--text", o->text,
                    "instead: perplexity of a decoder, an imported one too, on a UTF-8 text")
       ->type_name("FILE");
   command->add_option("--window", o->window, "tokens of a window of --text (default: the context)")
-      ->check(CLI::PositiveNumber);
-  command->callback([o, &context] { context.exit_code = run_eval(*o, context); });
+      ->check(at_least(1));
+  command->callback(
+      [o, command, &context] { context.exit_code = run_eval(*o, *command, context); });
 }
 
 }  // namespace cbwc

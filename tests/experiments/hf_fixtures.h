@@ -1,11 +1,16 @@
 // The models that tests/fixtures/make_hf.py wrote with transformers.
 #pragma once
 #include <cmath>
+#include <cstdlib>
+#include <iostream>
 #include <string>
 #include <vector>
 
+#include "data/process.h"
 #include "data/safetensors.h"
 #include "experiments/hf_config.h"
+#include "experiments/hf_folder.h"
+#include "experiments/json_output.h"
 #include "layers/model.h"
 #include "tests/data/temporary_folder.h"
 
@@ -52,6 +57,39 @@ inline void write_hf_as(const std::string& family, StoredType type, const Tempor
   }
   write_safetensors(folder.file("model.safetensors"), items);
   write_bytes(folder.file("config.json"), read_bytes(hf_fixture(family) + "/config.json"));
+}
+
+// tests/fixtures/hf_FAMILY with a larger table and context and drawn weights, in float64, and the
+// tokenizer of that name in tokenizers.json.
+inline void write_hf_text_folder(const std::string& family, const std::string& tokenizer,
+                                 const std::string& out, int64_t vocab = 1600) {
+  const std::string fixtures = std::string(CBWC_SOURCE_DIR) + "/tests/fixtures/";
+  nlohmann::json config = read_json(fixtures + "hf_" + family + "/config.json");
+  config["vocab_size"] = vocab;
+  for (const char* key : {"n_positions", "max_position_embeddings", "seq_length"})
+    if (config.contains(key)) config[key] = 24;
+  if (family == "bloom") config["seq_length"] = 24;
+  HfDescription d = read_hf_config(config, "config.json");
+  d.config.model.dtype = "float64";
+  d.config.model.init_std = 0.3;
+  const std::unique_ptr<Model> model = build_model(d.config, d.shape, 5);
+  export_model(*model, d.config, d.shape, config, out);
+  const nlohmann::json files =
+      read_json(fixtures + "tokenizers.json").at("folders").at(tokenizer).at("files");
+  for (const auto& [name, text] : files.items())
+    write_bytes(out + "/" + name, text.get<std::string>());
+}
+
+// env CBWC_PYTHON or python3; "" with the reason printed when it has no transformers.
+inline std::string python_with_transformers() {
+  const char* chosen = std::getenv("CBWC_PYTHON");
+  const std::string python = chosen == nullptr ? "python3" : chosen;
+  const ProcessResult found =
+      run_process({python, "-c", "import torch, transformers, safetensors"}, "python3");
+  if (found.exit_code == 0) return python;
+  std::cout << "skipped: " << python << " cannot import torch, transformers and safetensors"
+            << " (set CBWC_PYTHON to one that can)\n";
+  return "";
 }
 
 }  // namespace cbwc::testing

@@ -1,30 +1,10 @@
 // load_folded.py under a real transformers, where there is one: env CBWC_PYTHON or python3.
-#include <cstdlib>
-#include <iostream>
-
-#include "data/process.h"
 #include "experiments/fold.h"
 #include "tests/experiments/hf_fixtures.h"
 #include "tests/support/catch.h"
 
 using namespace cbwc;
 using namespace cbwc::testing;
-
-namespace {
-
-// "" with the reason printed when there is none.
-std::string python_with_transformers() {
-  const char* chosen = std::getenv("CBWC_PYTHON");
-  const std::string python = chosen == nullptr ? "python3" : chosen;
-  const ProcessResult found =
-      run_process({python, "-c", "import torch, transformers, safetensors"}, "python3");
-  if (found.exit_code == 0) return python;
-  std::cout << "skipped: " << python << " cannot import torch, transformers and safetensors"
-            << " (set CBWC_PYTHON to one that can)\n";
-  return "";
-}
-
-}  // namespace
 
 TEST_CASE("transformers with the loader gives the original's logits") {
   const std::string python = python_with_transformers();

@@ -6,9 +6,8 @@
 
 #include "data/tokenizer_folder.h"
 #include "experiments/embed.h"
-#include "experiments/hf_folder.h"
-#include "experiments/hf_import.h"
 #include "experiments/json_output.h"
+#include "tests/experiments/hf_fixtures.h"
 #include "tests/experiments/tiny_families.h"
 #include "tests/experiments/tiny_run.h"
 #include "tests/support/catch.h"
@@ -26,27 +25,6 @@ constexpr double kFloat64 = 1e-11;  // sums in another order
 const std::string kText =
     "The cat sat on the mat.\n\n  caf\u00e9 \u4f60\u597d \U0001f600, it's 1,000 "
     "words; the dog did not say anything, and then they were done.";
-
-// tests/fixtures/hf_FAMILY with a larger table and context and drawn weights, in float64, and the
-// tokenizer of that name in tokenizers.json.
-void write_hf_folder(const std::string& family, const std::string& tokenizer,
-                     const std::string& out, int64_t vocab = 1600) {
-  const std::string fixtures = std::string(CBWC_SOURCE_DIR) + "/tests/fixtures/";
-  json config = read_json(fixtures + "hf_" + family + "/config.json");
-  config["vocab_size"] = vocab;
-  for (const char* key : {"n_positions", "max_position_embeddings", "seq_length"})
-    if (config.contains(key)) config[key] = 24;
-  if (family == "bloom") config["seq_length"] = 24;
-  HfDescription d = read_hf_config(config, "config.json");
-  d.config.model.dtype = "float64";
-  d.config.model.init_std = 0.3;
-  const std::unique_ptr<Model> model = build_model(d.config, d.shape, 5);
-  export_model(*model, d.config, d.shape, config, out);
-  const json files =
-      read_json(fixtures + "tokenizers.json").at("folders").at(tokenizer).at("files");
-  for (const auto& [name, text] : files.items())
-    write_bytes(out + "/" + name, text.get<std::string>());
-}
 
 struct Decoder {
   const char *family, *tokenizer, *fold;
@@ -134,7 +112,7 @@ TEST_CASE(
   for (const Decoder& d : kDecoders) {
     INFO(d.family);
     const Place p;
-    write_hf_folder(d.family, d.tokenizer, p.hf);
+    write_hf_text_folder(d.family, d.tokenizer, p.hf);
     write_bytes(p.text, kText + "\n");
     p.expect("import " + p.hf + " --out " + p.run);
     p.expect("fold " + p.run + " --out " + p.folded + " " + d.fold);
@@ -157,17 +135,17 @@ TEST_CASE(
 
 TEST_CASE("a text that cannot be scored is one line that says why") {
   const Place p;
-  write_hf_folder("bert_model", "bert_files", p.hf);
+  write_hf_text_folder("bert_model", "bert_files", p.hf);
   write_bytes(p.text, "the cat\n");
   check_says(p.expect("eval " + p.hf + " --text " + p.text, 2), "cbwc embed");
   write_bytes(p.text, "the cat\nbad \xff byte\n");
   check_says(p.expect("eval " + p.hf + " --text " + p.text, 2), "0xff at offset 12 (line 2)");
-  write_hf_folder("gpt2", "gpt2_json", p.run);
+  write_hf_text_folder("gpt2", "gpt2_json", p.run);
   write_bytes(p.text, "a");
   check_says(p.expect("eval " + p.run + " --text " + p.text, 2), "expected at least 2");
   check_says(p.expect("eval " + p.run + " --window 25 --text " + p.text, 2), "reads 24 tokens");
   // A model with fewer rows than its tokenizer has tokens, and one whose tokenizer is not known.
-  write_hf_folder("gpt2", "gpt2_json", p.folder.file("small"), 50);
+  write_hf_text_folder("gpt2", "gpt2_json", p.folder.file("small"), 50);
   check_says(p.expect("generate " + p.folder.file("small"), 2), "its model only 50");
   write_bytes(p.run + "/tokenizer.json", R"({"model": {"type": "Unigram"}})");
   check_says(p.expect("import " + p.run + " --out " + p.folder.file("odd")), "Unigram");
@@ -177,7 +155,7 @@ TEST_CASE("a text that cannot be scored is one line that says why") {
 
 TEST_CASE("sentence vectors: in order, batched as one by one, cut, pooled as the folder says") {
   const Place p;
-  write_hf_folder("bert_model", "bert_files", p.hf);
+  write_hf_text_folder("bert_model", "bert_files", p.hf);
   p.expect("import " + p.hf + " --out " + p.run);
   p.expect("fold " + p.run + " --out " + p.folded);
   write_bytes(p.text, kSentences);
@@ -225,9 +203,50 @@ TEST_CASE("sentence vectors: in order, batched as one by one, cut, pooled as the
   }
 }
 
+TEST_CASE("modules and poolings of sentence-transformers that embed does not compute are refused") {
+  const Place p;
+  write_hf_text_folder("bert_model", "bert_files", p.hf);
+  write_bytes(p.text, kSentences);
+  const std::string out = p.folder.file("v.jsonl");
+  const json pooling = {{"idx", 1}, {"path", "1_Pooling"}, {"type", "s.models.Pooling"}},
+             dense = {{"idx", 2}, {"path", "2_Dense"}, {"type", "s.models.Dense"}},
+             normal = {{"idx", 3}, {"path", "3_Normalize"}, {"type", "s.models.Normalize"}};
+  // Of the folder, and of what import makes of it; "" where it is read.
+  const auto check = [&](const json& modules, const json& config, const std::string& message,
+                         const std::string& options = "") {
+    INFO(modules.dump() << config.dump());
+    const std::string path = p.hf + "/" + modules[0].value("path", "");
+    fs::create_directories(path);
+    write_json(path + "/config.json", config);
+    write_json(p.hf + "/modules.json", modules);
+    fs::remove_all(p.run);
+    p.expect("import " + p.hf + " --out " + p.run);
+    for (const std::string& model : {p.hf, p.run}) {
+      fs::remove(out);
+      check_says(p.expect("embed " + model + " --input " + p.text + " --out " + out + options,
+                          message.empty() ? 0 : 2),
+                 message);
+      CHECK(fs::exists(out) == message.empty());
+    }
+  };
+  const json mean = {{"pooling_mode_mean_tokens", true}, {"pooling_mode_cls_token", false}};
+  check({pooling, normal}, mean, "");
+  check({pooling, dense, normal}, mean, "2_Dense (s.models.Dense)");
+  check({pooling, dense, normal}, mean, "2_Dense (s.models.Dense)", " --pooling mean");
+  check({pooling}, {{"pooling_mode_mean_tokens", true}, {"pooling_mode_cls_token", true}},
+        "'cls and mean'");
+  check({pooling}, {{"pooling_mode_max_tokens", true}}, "'max_tokens'");
+  check({pooling}, {{"pooling_mode_mean_tokens", false}}, "'none'");
+  check({pooling}, {{"pooling_mode", "cls"}}, "");
+  check({pooling}, {{"pooling_mode", {"cls", "mean"}}}, "'cls and mean'");
+  json other = pooling;
+  other["path"] = "9_Pooling";
+  check({other}, {{"pooling_mode_max_tokens", true}}, "'max_tokens'");
+}
+
 TEST_CASE("embed: HDF5, bad input, and a BERT that was trained here") {
   const Place p;
-  write_hf_folder("bert_model", "bert_files", p.hf);
+  write_hf_text_folder("bert_model", "bert_files", p.hf);
   write_bytes(p.text, kSentences);
   const std::string to = " --input " + p.text + " --out " + p.folder.file("v.");
   p.expect("embed " + p.hf + to + "jsonl");
@@ -241,7 +260,7 @@ TEST_CASE("embed: HDF5, bad input, and a BERT that was trained here") {
       CHECK(std::abs(v.data<double>()[i * 16 + d] -
                      lines[static_cast<size_t>(i)][static_cast<size_t>(d)]) < 1e-8);
   check_says(p.expect("embed " + p.hf + to + "csv", 2), ".jsonl");
-  write_hf_folder("gpt2", "gpt2_json", p.run);
+  write_hf_text_folder("gpt2", "gpt2_json", p.run);
   check_says(p.expect("embed " + p.run + to + "h5", 2), "family bert");
   write_bytes(p.text, "fine\nbad \xc3( byte\n");
   check_says(p.expect("embed " + p.hf + to + "h5", 2), "0xc3 at offset 9 (line 2)");
