@@ -16,16 +16,26 @@ using nlohmann::json;
 
 constexpr const char* kBloomSplit = " ?[^(\\s|[.,!?\u2026\u3002\uFF0C\u3001\u0964\u06D4\u060C])]+";
 
+// What `read` makes of a file's content; what goes wrong in that names the file.
+template <class Read>
+auto in_file(const std::string& path, const Read& read) {
+  try {
+    return read();
+  } catch (const json::exception& error) {
+    const std::string what = error.what();  // "[json.exception.type_error.302] type must be ..."
+    const size_t end = what.find("] ");
+    detail::fail(path, ": is damaged: ", what.substr(end == std::string::npos ? 0 : end + 2));
+  } catch (const std::logic_error&) {  // stoi
+    detail::fail(path, ": is damaged: a token's id is not a number");
+  }
+}
+
 json read_json_file(const fs::path& path) {
   if (!fs::exists(path)) return json::object();
   const std::string text = read_file(path.string());
-  try {
-    json out = json::parse(text);
-    CBWC_CHECK(out.is_object(), path.string(), ": not a JSON object");
-    return out;
-  } catch (const json::exception& error) {
-    detail::fail(path.string(), ": damaged JSON: ", error.what());
-  }
+  json out = in_file(path.string(), [&] { return json::parse(text); });
+  CBWC_CHECK(out.is_object(), path.string(), ": not a JSON object");
+  return out;
 }
 
 // What the files beside the vocabulary say, and the tokens found so far.
@@ -41,12 +51,21 @@ class Folder {
   std::string path(const char* name) const { return (folder_ / name).string(); }
   json read(const char* name) const { return read_json_file(folder_ / name); }
   const json& config() const { return config_; }
+  bool flag(const char* key, bool otherwise) const {  // of tokenizer_config.json
+    return in_file(path("tokenizer_config.json"), [&] { return config_.value(key, otherwise); });
+  }
   void set_bert(bool bert) { bert_ = bert; }
 
   // A named special token's entry: text, an object with "content", or null.
   json special(const std::string& name) const {
-    for (const json* file : {&config_, &map_})
-      if (file->contains(name)) return (*file)[name];
+    for (const json* file : {&config_, &map_}) {
+      if (!file->contains(name)) continue;
+      const json& entry = (*file)[name];
+      const bool good = !entry.is_object() || entry.value("content", json()).is_string();
+      CBWC_CHECK(good, path(file == &map_ ? "special_tokens_map.json" : "tokenizer_config.json"),
+                 ": is damaged: ", name, " has no text in content");
+      return entry;
+    }
     if (!bert_) return nullptr;
     static const std::map<std::string, std::string> kBert = {{"unk_token", "[UNK]"},
                                                              {"sep_token", "[SEP]"},
@@ -95,14 +114,18 @@ class AddedTokens {
     list.push_back(token);
   }
   void add_all() {
-    if (folder_.config().contains("added_tokens_decoder"))
-      for (const auto& [id, entry] : folder_.config()["added_tokens_decoder"].items())
-        add(entry, std::stoi(id), false, folder_.path("tokenizer_config.json"));
-    for (const char* name : kNames)
-      add_special(folder_.special(name), folder_.path("tokenizer_config.json"));
+    const std::string config = folder_.path("tokenizer_config.json"),
+                      beside = folder_.path("added_tokens.json");
+    in_file(config, [&] {
+      if (folder_.config().contains("added_tokens_decoder"))
+        for (const auto& [id, entry] : folder_.config()["added_tokens_decoder"].items())
+          add(entry, std::stoi(id), false, config);
+    });
+    for (const char* name : kNames) add_special(folder_.special(name), config);
     const json more = folder_.read("added_tokens.json");
-    for (const auto& [content, id] : more.items())
-      add(content, id, false, folder_.path("added_tokens.json"));
+    in_file(beside, [&] {
+      for (const auto& [content, id] : more.items()) add(content, id, false, beside);
+    });
   }
   const AddedToken* find(const std::string& content) const {
     for (const AddedToken& token : list)
@@ -130,7 +153,9 @@ class AddedTokens {
     const auto known = vocab_.find(content);
     if (known != vocab_.end()) return known->second;
     const json more = folder_.read("added_tokens.json");
-    if (more.contains(content)) return more[content];
+    if (more.contains(content))
+      return in_file(folder_.path("added_tokens.json"),
+                     [&] { return more[content].get<int32_t>(); });
     int32_t next = static_cast<int32_t>(vocab_.size());
     for (const AddedToken& token : list) next = std::max(next, token.id + 1);
     return next;
@@ -169,14 +194,13 @@ Tokenizer from_bpe_files(const Folder& folder) {
   const std::string where = folder.path("vocab.json");
   const std::string vocab_json = read_file(where);
   const std::map<std::string, int32_t> vocab = json::parse(vocab_json);
-  const json& config = folder.config();
-  CBWC_CHECK(!config.value("add_prefix_space", false), folder.path("tokenizer_config.json"),
+  CBWC_CHECK(!folder.flag("add_prefix_space", false), folder.path("tokenizer_config.json"),
              ": add_prefix_space is true, which is not known");
   AddedTokens added(folder, vocab);
   added.add_all();
   if (vocab.count("<|endoftext|>") != 0) added.add("<|endoftext|>", -1, true, where);
   TextWrap wrap;
-  if (config.value("add_bos_token", false)) {
+  if (folder.flag("add_bos_token", false)) {
     const int32_t begin = added.special_id("bos_token");
     CBWC_CHECK(begin >= 0, folder.path("tokenizer_config.json"),
                ": add_bos_token is true, but there is no bos_token");
@@ -189,12 +213,12 @@ Tokenizer finish_wordpiece(std::vector<std::string> pieces, const Folder& folder
                            const std::string& where, BertNormalizer normalizer, AddedTokens& added,
                            TextWrap wrap) {
   const json& config = folder.config();
-  normalizer.lower_case = config.value("do_lower_case", normalizer.lower_case);
-  normalizer.split_cjk = config.value("tokenize_chinese_chars", normalizer.split_cjk);
+  normalizer.lower_case = folder.flag("do_lower_case", normalizer.lower_case);
+  normalizer.split_cjk = folder.flag("tokenize_chinese_chars", normalizer.split_cjk);
   if (config.contains("strip_accents"))
     normalizer.strip_accents = config["strip_accents"].is_null()
                                    ? normalizer.lower_case
-                                   : config["strip_accents"].get<bool>();
+                                   : folder.flag("strip_accents", false);
   added.add_all();
   for (const AddedToken& token : added.list)
     CBWC_CHECK(!token.normalized, where, ": the added token '", token.content,
@@ -211,7 +235,7 @@ Tokenizer from_vocab_txt(const Folder& folder) {
   for (size_t i = 0; i < pieces.size(); ++i) vocab.try_emplace(pieces[i], static_cast<int32_t>(i));
   AddedTokens added(folder, vocab);
   TextWrap wrap{{added.special_id("cls_token")}, {added.special_id("sep_token")}};
-  const bool lower = folder.config().value("do_lower_case", true);
+  const bool lower = folder.flag("do_lower_case", true);
   return finish_wordpiece(std::move(pieces), folder, where, {lower, lower, true}, added, wrap);
 }
 
@@ -374,15 +398,12 @@ bool has_tokenizer(const std::string& folder) {
 
 Tokenizer tokenizer_from_folder(const std::string& path) {
   Folder folder(path);
-  try {
-    if (folder.has("tokenizer.json")) return TokenizerJson(folder).read();
-    if (folder.has("vocab.json") && folder.has("merges.txt")) return from_bpe_files(folder);
-    if (folder.has("vocab.txt")) return from_vocab_txt(folder);
-  } catch (const json::exception& error) {
-    detail::fail(path, ": its tokenizer files are damaged: ", error.what());
-  } catch (const std::logic_error& error) {  // stoi of an id
-    detail::fail(path, ": its tokenizer files are damaged: ", error.what());
-  }
+  if (folder.has("tokenizer.json"))
+    return in_file(folder.path("tokenizer.json"), [&] { return TokenizerJson(folder).read(); });
+  if (folder.has("vocab.json") && folder.has("merges.txt"))
+    return in_file(folder.path("vocab.json"), [&] { return from_bpe_files(folder); });
+  if (folder.has("vocab.txt"))
+    return in_file(folder.path("vocab.txt"), [&] { return from_vocab_txt(folder); });
   detail::fail(path, ": has neither tokenizer.json, nor vocab.json with merges.txt, nor vocab.txt");
 }
 

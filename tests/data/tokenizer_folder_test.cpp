@@ -165,5 +165,30 @@ TEST_CASE("Damaged or missing tokenizer files are errors that name the folder") 
   check_says(message_of<Error>([&] { from_files(files); }), "no eos_token");
   files = files_of("phi_files");
   files["added_tokens.json"] = R"({"  ": "x"})";
-  check_says(message_of<Error>([&] { from_files(files); }), "damaged");
+  check_says(message_of<Error>([&] { from_files(files); }), "/added_tokens.json: is damaged: ");
+}
+
+TEST_CASE("Of several tokenizer files the damaged one is named") {
+  const auto says = [](const std::string& folder, const std::string& file, const std::string& text,
+                       const std::string& part) {
+    Files files = files_of(folder);
+    REQUIRE_FALSE(from_files(files).encode("a").empty());
+    files[file] = text;
+    const std::string said = message_of<Error>([&] { from_files(files); });
+    INFO(file << " " << text);
+    check_says(said, "/" + file + ": " + part);
+    CHECK(said.find('\n') == std::string::npos);
+    CHECK(said.find("json.exception") == std::string::npos);
+  };
+  says("opt_files", "vocab.json", "{\n,", "is damaged: parse error at line 2");
+  says("opt_files", "vocab.json", R"({"a": "b"})", "is damaged: type must be number");
+  says("opt_files", "tokenizer_config.json", R"({"add_bos_token": "yes"})", "is damaged: ");
+  says("opt_files", "tokenizer_config.json", R"({"eos_token": {"content": 5}})",
+       "is damaged: eos_token");
+  says("opt_files", "tokenizer_config.json",
+       R"({"eos_token": "</s>", "added_tokens_decoder": {"x": {"content": "<a>"}}})",
+       "is damaged: a token's id is not a number");
+  says("bert_files", "tokenizer_config.json", R"({"do_lower_case": 1})", "is damaged: ");
+  says("bert_files", "special_tokens_map.json", R"({"cls_token": {}})", "is damaged: cls_token");
+  says("bloom_json", "tokenizer.json", R"({"model": []})", "is damaged: ");
 }
