@@ -91,6 +91,31 @@ std::string narrow_integers(const Tensor& from, const std::string& who) {
   return out;
 }
 
+// From here on a magnitude is rounded to infinity.
+double limit_of(StoredType type) {
+  switch (type) {
+    case StoredType::f16:
+      return 65520;
+    case StoredType::bf16:
+      return 0x1.FFp127;
+    case StoredType::f32:
+      return 0x1.FFFFFFp127;
+    default:
+      return HUGE_VAL;
+  }
+}
+
+void check_range(StoredType type, const Tensor& from, const std::string& who) {
+  const double limit = limit_of(type);
+  dispatch_float(from.dtype(), "safetensors", [&](auto zero) {
+    const auto* in = from.data<decltype(zero)>();
+    for (int64_t i = 0; i < from.numel(); ++i)
+      CBWC_CHECK(!(std::abs(static_cast<double>(in[i])) >= limit) || std::isinf(in[i]), who,
+                 " holds ", in[i], " at element ", i, ", more than ", stored_name(type),
+                 " can hold");
+  });
+}
+
 std::string narrow_to_16(const Tensor& from, int exponent_bits) {
   std::string out(static_cast<size_t>(from.numel()) * 2, '\0');
   dispatch_float(from.dtype(), "safetensors", [&](auto zero) {
@@ -158,6 +183,7 @@ std::string narrow(StoredType type, const Tensor& from, const std::string& who) 
   const DType dtype = dtype_of_stored(type);
   CBWC_CHECK(is_float(dtype) == is_float(from.dtype()), who, ": ", dtype_name(from.dtype()),
              " cannot be written as ", stored_name(type));
+  if (is_float(dtype)) check_range(type, from, who);
   switch (type) {
     case StoredType::f16:
       return narrow_to_16(from, 5);
@@ -182,12 +208,12 @@ std::string narrow(StoredType type, const Tensor& from, const std::string& who) 
   return std::string(static_cast<const char*>(same.raw()), same.bytes());
 }
 
-Tensor rounded(StoredType type, const Tensor& values) {
+Tensor rounded(StoredType type, const Tensor& values, const std::string& who) {
   if (values.dtype() == dtype_of_stored(type) && type == stored_of_dtype(values.dtype()))
     return values;
   const Tensor whole = values.contiguous(),
                out = Tensor::empty(values.shape(), dtype_of_stored(type));
-  const std::string bytes = narrow(type, whole, "rounded");
+  const std::string bytes = narrow(type, whole, who);
   widen(type, reinterpret_cast<const unsigned char*>(bytes.data()), out);
   return out.to(values.dtype());
 }

@@ -79,7 +79,7 @@ void write_safetensors(const std::string& path, const std::vector<SafetensorsIte
     if (type == stored_of_dtype(host.dtype())) {
       file.write(static_cast<const char*>(host.raw()), static_cast<std::streamsize>(host.bytes()));
     } else {
-      file << narrow(type, host, path + ": tensor '" + item->name + "'");
+      file << narrow(type, host, path + ": tensor " + item->name);
     }
   }
   file.close();

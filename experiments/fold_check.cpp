@@ -49,9 +49,13 @@ Verification compare_logits(Model& before, Model& after, const ModelInput& value
     const auto *x = a.data<decltype(zero)>(), *y = b.data<decltype(zero)>();
     int64_t agree = 0;
     for (int64_t p = 0; p < v.positions; ++p, x += vocab, y += vocab) {
-      agree += std::max_element(x, x + vocab) - x == std::max_element(y, y + vocab) - y;
-      for (int64_t i = 0; i < vocab; ++i)
-        v.max_abs = std::max(v.max_abs, std::abs(static_cast<double>(x[i]) - y[i]));
+      bool numbers = true;
+      for (int64_t i = 0; i < vocab; ++i) {
+        const double difference = std::abs(static_cast<double>(x[i]) - y[i]);
+        numbers &= std::isfinite(difference);
+        v.max_abs = std::max(v.max_abs, std::isnan(difference) ? HUGE_VAL : difference);
+      }
+      agree += numbers && std::max_element(x, x + vocab) - x == std::max_element(y, y + vocab) - y;
     }
     v.argmax_agreement = static_cast<double>(agree) / static_cast<double>(v.positions);
   });

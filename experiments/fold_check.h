@@ -12,7 +12,7 @@ namespace cbwc {
 struct Verification {
   std::string input, dtype;
   int64_t positions = 0;
-  double max_abs = 0;           // over all logits
+  double max_abs = 0;           // over all logits; infinite for a NaN
   double max_rel = 0;           // max_abs over the largest logit before; infinite for a NaN
   double argmax_agreement = 0;  // part of the positions with the same likeliest answer
   bool passed = false;

@@ -1,5 +1,7 @@
 #include "experiments/fold_hf.h"
 
+#include <fmt/ranges.h>
+
 #include <chrono>
 #include <cmath>
 
@@ -26,11 +28,19 @@ StoredType widest(const std::string& stored) {
   return StoredType::f16;
 }
 
+// By the names in the folder.
+std::string name_there(const HfTable& table, const std::string& ours) {
+  for (const HfTensor& t : table.tensors)
+    if (t.ours == ours) return fmt::format("tensor {}", fmt::join(t.theirs, ", "));
+  return ours;
+}
+
 // What a file of this type gives back of a model's values. A rank-one correction stays in float32.
-NamedTensors rounded_state(const Model& model, StoredType type) {
+NamedTensors rounded_state(const Model& model, StoredType type, const HfTable& table) {
   NamedTensors values = model.state();
   for (auto& [name, value] : values)
-    value = rounded(is_half(type) && is_row_means(name) ? StoredType::f32 : type, value);
+    value = rounded(is_half(type) && is_row_means(name) ? StoredType::f32 : type, value,
+                    "fold: " + name_there(table, name));
   return values;
 }
 
@@ -38,7 +48,7 @@ std::unique_ptr<Model> rounded_copy(const Model& model, StoredType type, const C
                                     const DataShape& shape, const std::vector<FoldPlan>& folds) {
   const DType dtype = type == StoredType::f64 ? DType::f64 : DType::f32;
   std::unique_ptr<Model> copy = empty_model(config, shape, dtype, folds);
-  NamedTensors values = rounded_state(model, type);
+  NamedTensors values = rounded_state(model, type, hf_table(config, folds));
   for (auto& [name, value] : values) value = value.to(dtype);
   copy->load_state(values);
   return copy;
@@ -81,6 +91,7 @@ class HfFold {
     report_ = start_fold(request, loaded_);
     report_.notes.insert(report_.notes.begin(), notes.begin(), notes.end());
     report_.stored = stored_name(type_);
+    report_.dtype = torch_name(type_);
   }
 
   FoldReport run() {

@@ -116,7 +116,7 @@ TEST_CASE("half precision is rounded once and read back exactly") {
   }
   // Known values; the third lies just above a tie of float16 and would be lost by way of float32.
   const std::vector<double> in = {65504,
-                                  65520,
+                                  INFINITY,
                                   1 + std::ldexp(1, -11) + std::ldexp(1, -40),
                                   1 + std::ldexp(1, -11),
                                   1 + 3 * std::ldexp(1, -11),
@@ -126,6 +126,34 @@ TEST_CASE("half precision is rounded once and read back exactly") {
   const std::vector<float> out = {65504, INFINITY, 1 + 0x1p-10f, 1, 1 + 0x1p-9f, 0x1p-24f, 0, -0.f};
   write_safetensors(path, {{"x", Tensor::from(in, {8}), StoredType::f16}});
   check_same_bits(Safetensors(path).read("x"), Tensor::from(out, {8}));
+}
+
+TEST_CASE("a number that a narrower type cannot hold is refused by name, not written as infinity") {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("m.safetensors");
+  const auto said = [&](double value, StoredType type) {
+    const Tensor x = Tensor::from(std::vector<double>{1, value}, {2});
+    return message_of<Error>([&] { write_safetensors(path, {{"w", x, type}}); });
+  };
+  struct Case {
+    StoredType type;
+    double most, too_much;  // the largest that rounds to a number, the least that does not
+  };
+  for (const Case& c : {Case{StoredType::f16, std::nextafter(65520.0, 0.0), 65520},
+                        Case{StoredType::bf16, std::nextafter(0x1.FFp127, 0.0), 0x1.FFp127},
+                        Case{StoredType::f32, std::nextafter(0x1.FFFFFFp127, 0.0), 0x1.FFFFFFp127},
+                        Case{StoredType::f64, std::numeric_limits<double>::max(), 0}}) {
+    INFO(stored_name(c.type));
+    for (const double sign : {1.0, -1.0}) {
+      CHECK(said(sign * c.most, c.type).empty());
+      CHECK(std::isfinite(Safetensors(path).read("w").to(DType::f64).data<double>()[1]));
+      if (c.too_much == 0) continue;
+      const std::string before = read_bytes(path), answer = said(sign * c.too_much, c.type);
+      says(answer, path + ": tensor w holds ");
+      says(answer, std::string("at element 1, more than ") + stored_name(c.type));
+      CHECK(read_bytes(path) == before);
+    }
+  }
 }
 
 TEST_CASE("a failed write leaves what was there") {
