@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 
 #include "core/check.h"
 #include "core/device_services.h"
@@ -9,6 +10,7 @@
 #include "experiments/command.h"
 #include "experiments/json_output.h"
 #include "experiments/number_check.h"
+#include "experiments/out_path.h"
 
 namespace cbwc {
 namespace {
@@ -47,6 +49,17 @@ void apply_globals(CommandContext& context, const GlobalText& text) {
   set_threads(context.global.threads);
 }
 
+// The folders of train and compare have defaults, which they know themselves.
+void check_json(const CLI::App& app, const CommandContext& context) {
+  for (const CLI::App* command : app.get_subcommands()) {
+    const CLI::Option* out = command->get_option_no_throw("--out");
+    if (out == nullptr)
+      check_command_json(context, "");
+    else if (out->get_required() || out->count() > 0)
+      check_command_json(context, out->count() > 0 ? out->results().back() : "");
+  }
+}
+
 // One line: what an exception says may hold line breaks (a parser's usage text).
 std::string one_line(std::string text) {
   while (!text.empty() && text.back() == '\n') text.pop_back();
@@ -70,7 +83,10 @@ int parse_and_run(int argc, char** argv) {
   add_global_options(app, context.global, text);
   add_commands(app, context);
   for (CLI::App* command : app.get_subcommands({})) add_globals_below(*command, context, text);
-  app.parse_complete_callback([&] { apply_globals(context, text); });
+  app.parse_complete_callback([&] {
+    apply_globals(context, text);
+    check_json(app, context);
+  });
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
@@ -106,6 +122,10 @@ void add_config_options(CLI::App& command, std::string& config, std::vector<std:
   add_set_option(command, sets);
 }
 
+void check_command_json(const CommandContext& context, const std::string& made) {
+  if (!context.global.json.empty()) check_can_write(context.global.json, made);
+}
+
 void write_command_json(const CommandContext& context, const std::string& command,
                         const nlohmann::json& config, const nlohmann::json& results) {
   if (context.global.json.empty()) return;
@@ -123,6 +143,9 @@ int run_program(int argc, char** argv) {
     return fail(e.what(), 2);
   } catch (const RunError& e) {
     return fail(e.what(), 1);
+  } catch (const std::filesystem::filesystem_error& e) {
+    const bool full = e.code() == std::errc::no_space_on_device;
+    return fail(e.path1().string() + ": " + e.code().message(), full ? 1 : 2);
   } catch (const std::bad_alloc&) {
     return fail("out of memory", 1);
   } catch (const std::exception& e) {

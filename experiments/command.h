@@ -55,6 +55,10 @@ void print_unread_sizes(const Config& config);
 void add_config_options(CLI::App& command, std::string& config, std::vector<std::string>& sets);
 void add_set_option(CLI::App& command, std::vector<std::string>& sets);
 
+// Error, before the work, when --json cannot be written. `made`: the folder that the command will
+// make, in which or beside which it may lie. Called for every command with its --out; a command
+// whose folder has a default calls it itself.
+void check_command_json(const CommandContext& context, const std::string& made);
 // Writes the object of cli.md to --json, if that was given. `config` may be an empty object.
 void write_command_json(const CommandContext& context, const std::string& command,
                         const nlohmann::json& config, const nlohmann::json& results);

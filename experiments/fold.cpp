@@ -7,8 +7,10 @@
 #include "experiments/fold_hf.h"
 #include "experiments/fold_parts.h"
 #include "experiments/hf_import.h"
+#include "experiments/hf_input_files.h"
 #include "experiments/json_output.h"
 #include "experiments/model_setup.h"
+#include "experiments/out_path.h"
 #include "experiments/run_directory.h"
 #include "experiments/run_text.h"
 
@@ -67,6 +69,7 @@ void write_folder(const FoldReport& report, const LoadedModel& source, const Mod
       checkpoint.tensors.emplace_back("kept/" + name, value);
     checkpoint.attributes_json = attributes.dump();
     if (text) write_run_text(*text, report.out);
+    keep_input_files(source.folder, report.out);
     dir.save_checkpoint(attributes.at("step").get<int64_t>(), checkpoint, 1);
   } catch (...) {
     std::error_code ignored;
@@ -164,8 +167,7 @@ FoldReport start_fold(const FoldRequest& request, const LoadedModel& loaded) {
 
 FoldReport run_fold(const FoldRequest& request) {
   CBWC_CHECK(!request.out.empty(), "fold: --out DIR is needed");
-  CBWC_CHECK(!fs::exists(request.out), request.out,
-             ": exists, nothing was changed; give another --out");
+  check_new_folder(request.out);
   if (is_hf_folder(request.model)) return run_fold_hf(request);
   CBWC_CHECK(
       request.text.empty() && request.images.empty() && !request.type && request.allowed.empty(),

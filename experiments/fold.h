@@ -37,9 +37,9 @@ struct HalfError {
 struct FoldReport {
   Config source, folded;  // configs
   std::string model, checkpoint, out;
-  DataShape shape;  // what the model was built for
-  FoldPlan plan;    // empty: nothing to fold, nothing written
-  std::string dtype;
+  DataShape shape;          // what the model was built for
+  FoldPlan plan;            // empty: nothing to fold, nothing written
+  std::string dtype;        // of the folded weights: "float64", "float16"
   int64_t norms = 0;        // LayerNorms in the model
   int64_t extra_bytes = 0;  // parameters after minus before
   int64_t dropped_moments = 0;

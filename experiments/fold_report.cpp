@@ -8,6 +8,28 @@
 #include "experiments/json_output.h"
 
 namespace cbwc {
+namespace {
+
+struct Worst {
+  nlohmann::json max_abs, max_rel, agreement;  // null: nothing was compared
+};
+
+// Over all inputs, of the type whose weights were or would have been written.
+Worst worst_of(const FoldReport& r) {
+  std::vector<Verification> all = r.verifications;
+  for (const HalfError& h : r.half) all.push_back(h.fold);
+  std::erase_if(all, [&](const Verification& v) { return v.dtype != r.dtype; });
+  if (all.empty()) return {};
+  double max_abs = 0, max_rel = 0, agreement = 1;
+  for (const Verification& v : all) {
+    max_abs = std::max(max_abs, v.max_abs);
+    max_rel = std::max(max_rel, v.max_rel);
+    agreement = std::min(agreement, v.argmax_agreement);
+  }
+  return {json_number(max_abs), json_number(max_rel), json_number(agreement)};
+}
+
+}  // namespace
 
 std::string fold_text(const FoldReport& r) {
   std::string out;
@@ -63,13 +85,7 @@ std::string fold_text(const FoldReport& r) {
 }
 
 nlohmann::json fold_json(const FoldReport& r) {
-  double max_abs = 0, max_rel = 0, agreement = 1;
-  for (const Verification& v : r.verifications) {
-    if (v.dtype != r.dtype) continue;
-    max_abs = std::max(max_abs, v.max_abs);
-    max_rel = std::max(max_rel, v.max_rel);
-    agreement = std::min(agreement, v.argmax_agreement);
-  }
+  const Worst worst = worst_of(r);
   nlohmann::json out = {
       {"norms", r.norms},
       {"folded", r.plan.norms.size()},
@@ -77,9 +93,9 @@ nlohmann::json fold_json(const FoldReport& r) {
       {"carried", r.plan.carried.serves},
       {"tied", r.plan.ties.empty() ? nlohmann::json() : head_tie_name(r.plan.tied)},
       {"dtype", r.dtype},
-      {"max_abs_difference", json_number(max_abs)},
-      {"max_rel_difference", json_number(max_rel)},
-      {"argmax_agreement", json_number(agreement)},
+      {"max_abs_difference", worst.max_abs},
+      {"max_rel_difference", worst.max_rel},
+      {"argmax_agreement", worst.agreement},
       {"extra_bytes", r.extra_bytes},
       {"dropped_moments", r.dropped_moments},
       {"fold_ms", r.fold_ms},

@@ -4,10 +4,12 @@
 
 #include "experiments/detect.h"
 #include "experiments/hf_config.h"
+#include "experiments/hf_input_files.h"
 #include "experiments/hf_layout.h"
 #include "experiments/hf_note.h"
 #include "experiments/hf_readme.h"
 #include "experiments/json_output.h"
+#include "experiments/out_path.h"
 #include "experiments/unfold.h"
 
 namespace cbwc {
@@ -15,24 +17,6 @@ namespace fs = std::filesystem;
 namespace {
 
 using nlohmann::json;
-
-// What lies beside a model and says how its input is made.
-const char* const kInputFiles[] = {"vocab.json",
-                                   "merges.txt",
-                                   "vocab.txt",
-                                   "tokenizer.json",
-                                   "tokenizer_config.json",
-                                   "special_tokens_map.json",
-                                   "added_tokens.json",
-                                   "spiece.model",
-                                   "tokenizer.model",
-                                   "sentencepiece.bpe.model",
-                                   "preprocessor_config.json",
-                                   "generation_config.json",
-                                   "modules.json",
-                                   "sentence_bert_config.json",
-                                   "config_sentence_transformers.json",
-                                   "1_Pooling/config.json"};
 
 bool untied(const HfFolder& f) {
   for (const FoldPlan& plan : f.folds)
@@ -65,7 +49,8 @@ std::vector<SafetensorsItem> items_of(const HfFolder& f, const Config& trained) 
       items.push_back({t.theirs[i], parts[i], type_of(f, t.theirs[i])});
   }
   for (const auto& [name, value] : f.kept)
-    items.push_back({name, value, is_float(value.dtype()) ? f.type : std::nullopt});
+    items.push_back(
+        {written_name(trained, name), value, is_float(value.dtype()) ? f.type : std::nullopt});
   return items;
 }
 
@@ -82,19 +67,10 @@ std::map<std::string, std::string> metadata_of(const json& note) {
   return out;
 }
 
-void copy_input_files(const fs::path& from, const fs::path& to) {
-  if (from.empty()) return;
-  for (const char* name : kInputFiles) {
-    if (!fs::exists(from / name)) continue;
-    fs::create_directories((to / name).parent_path());
-    fs::copy_file(from / name, to / name);
-  }
-}
-
 void write_note(const HfFolder& f, const json& note, const json& config, const fs::path& out) {
   write_text_file((out / kNoteFile).string(), note.dump(1) + "\n");
-  fs::copy_file(fs::path(CBWC_SOURCE_DIR) / "experiments" / "load_folded.py",
-                out / "load_folded.py");
+  copy_into(std::string(CBWC_SOURCE_DIR) + "/experiments/load_folded.py", out.string(),
+            "load_folded.py");
   std::vector<std::pair<std::string, std::string>> reasons;
   const HfTable table = written_table(trained_config(f.config, f.attributes), f.folds);
   for (const auto& [norm, reason] : f.reasons) reasons.emplace_back(hf_module(table, norm), reason);
@@ -115,28 +91,27 @@ HfFolder hf_folder_of(const LoadedModel& loaded) {
   if (!f.folds.empty())  // what is still a LayerNorm, and why
     for (const DetectedNorm& norm : run_detect(*loaded.model, false).detection.norms)
       f.reasons.emplace_back(norm.name, norm.reason);
-  const json none = json::object();
-  f.files_from = loaded.attributes.value("imported", none).value("from", "");
+  f.files_from = input_files_of(loaded.folder);
   return f;
 }
 
-void write_hf_folder(const HfFolder& f, const std::string& out) {
-  CBWC_CHECK(!fs::exists(out), out, ": exists, nothing was changed; give another --out");
+int write_hf_folder(const HfFolder& f, const std::string& out) {
+  check_new_folder(out);
   const Config trained = trained_config(f.config, f.attributes);
   const json config = config_of(f, trained);
   json note;
   if (!f.folds.empty()) {
     HfNote n{config.at("architectures").at(0), f.folds, {}, f.attributes.at("folded")};
-    for (const auto& [name, unused] : f.kept) n.kept.push_back(name);
+    for (const auto& [name, unused] : f.kept) n.kept.push_back(written_name(trained, name));
     note = note_json(n, trained);
   }
   const std::vector<SafetensorsItem> items = items_of(f, trained);
   try {
-    fs::create_directories(out);
+    make_folders(out);
     write_safetensors((fs::path(out) / "model.safetensors").string(), items, metadata_of(note));
     write_text_file((fs::path(out) / "config.json").string(), config.dump(2) + "\n");
-    copy_input_files(f.files_from, out);
     if (!note.is_null()) write_note(f, note, config, out);
+    return copy_input_files(f.files_from, out);
   } catch (...) {
     std::error_code ignored;
     fs::remove_all(out, ignored);  // it was not there before

@@ -16,11 +16,12 @@ struct HfFolder {
   NamedTensors kept;               // LoadedModel::kept
   std::optional<StoredType> type;  // of the weights; by default the model's own
   std::vector<std::pair<std::string, std::string>> reasons;  // FoldReport::reasons
-  std::string files_from;  // folder whose tokenizer files are copied; "": none
+  std::string files_from;  // folder whose input files are copied (hf_input_files.h); "": none
 };
 HfFolder hf_folder_of(const LoadedModel& loaded);
-// Into the new folder `out`, all or nothing. Error when transformers has no such model.
-void write_hf_folder(const HfFolder& folder, const std::string& out);
+// Into the new folder `out`, all or nothing; the number of input files beside it. Error when
+// transformers has no such model.
+int write_hf_folder(const HfFolder& folder, const std::string& out);
 
 // An unfolded one. `base`: see write_hf_config().
 void export_model(const Model& model, const Config& config, const DataShape& shape,

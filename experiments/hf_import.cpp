@@ -9,11 +9,14 @@
 #include "core/text.h"
 #include "experiments/hf_extents.h"
 #include "experiments/hf_fill.h"
+#include "experiments/hf_input_files.h"
 #include "experiments/hf_layout.h"
 #include "experiments/hf_note.h"
 #include "experiments/hf_preprocessor.h"
 #include "experiments/json_output.h"
 #include "experiments/model_graph.h"
+#include "experiments/model_setup.h"
+#include "experiments/out_path.h"
 #include "experiments/run_directory.h"
 
 namespace cbwc {
@@ -97,7 +100,7 @@ nlohmann::json attributes_of(const HfImport& imported, const std::string& source
                         {"data_checksum", ""},
                         {"shape", shape_json(d.shape)},
                         {"imported",
-                         {{"from", source},
+                         {{"from", absolute_path(source)},
                           {"architecture", d.architecture},
                           {"stored", imported.stored},
                           {"config", imported.config_json}}}};
@@ -132,6 +135,7 @@ HfImport import_model(const std::string& folder, const std::vector<std::string>&
   in_file(config_file, [&] { check_layer_count(d.config, std::ssize(file.entries())); });
   if (reads_images(d.config)) out.preprocessor = read_preprocessor(folder);
   const HfTable table = hf_table(d.config, out.folds);
+  name_arm(out, table);
   HfFiller filler(file, table, d);
   in_file(weights, [&] { filler.check_header(); });
   in_file(config_file, [&] {
@@ -142,14 +146,13 @@ HfImport import_model(const std::string& folder, const std::vector<std::string>&
   out.notes.insert(out.notes.end(), d.notes.begin(), d.notes.end());
   out.kept = filler.kept();
   out.tensors = filler.tensors();
-  name_arm(out, table);
   out.parameters = out.model->parameter_count();
   return out;
 }
 
 std::vector<std::string> save_import(const HfImport& imported, const std::string& source,
                                      const std::string& out) {
-  CBWC_CHECK(!fs::exists(out), out, ": exists, nothing was changed; give another --out");
+  check_new_folder(out);
   std::vector<std::string> notes;
   const std::optional<RunText> text = text_of(imported, source, notes);
   try {
@@ -161,6 +164,7 @@ std::vector<std::string> save_import(const HfImport& imported, const std::string
       checkpoint.tensors.emplace_back("kept/" + name, value);
     checkpoint.attributes_json = attributes_of(imported, source).dump();
     if (text) write_run_text(*text, out);
+    keep_input_files(source, out);
     dir.save_checkpoint(0, checkpoint, 1);
   } catch (...) {
     std::error_code ignored;

@@ -26,8 +26,8 @@ struct HfImport {
 // Error in one line: an option that is not known or would change the function; every tensor that
 // is missing, not known, of another shape, or not finite; a note that contradicts itself.
 HfImport import_model(const std::string& folder, const std::vector<std::string>& allowed = {});
-// `out`: a new folder with config.toml, a checkpoint, and the tokenizer where there is one that is
-// known. Returns notes: why there is none.
+// `out`: a new folder with config.toml, a checkpoint, the tokenizer where there is one that is
+// known, and the files that export gives back (hf_input_files.h). Returns notes: why there is none.
 std::vector<std::string> save_import(const HfImport& model, const std::string& source,
                                      const std::string& out);
 // What load_model() would give for that folder, without writing it.

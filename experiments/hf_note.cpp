@@ -1,5 +1,6 @@
 #include "experiments/hf_note.h"
 
+#include <algorithm>
 #include <set>
 
 #include "core/check.h"
@@ -68,6 +69,17 @@ Json logits_of(const HfNote& note, const HfTable& table) {
   return nullptr;
 }
 
+// What its class must be told to have these weights and no others: of a BertModel without a pooler.
+Json options_of(const HfNote& note) {
+  const auto kept = [&](const char* name) {
+    return std::count(note.kept.begin(), note.kept.end(), name) > 0;
+  };
+  if (note.architecture != "BertModel" ||
+      (kept("pooler.dense.weight") && kept("pooler.dense.bias")))
+    return Json::object();
+  return {{"add_pooling_layer", false}};
+}
+
 void add_derived(Json& json, const HfNote& note, const Config& config) {
   const HfTable table = written_table(config, note.folds);
   json["norms"] = norms_of(note, table, config);
@@ -87,11 +99,9 @@ std::vector<FoldPlan> folds_in(const Json& folded, const std::string& file) {
 }  // namespace
 
 Json note_json(const HfNote& note, const Config& config) {
-  Json json = {{"format", kFormat},
-               {"version", kVersion},
-               {"architecture", note.architecture},
-               {"kept", note.kept},
-               {"cbwc", note.folded}};
+  Json json = {
+      {"format", kFormat}, {"version", kVersion},         {"architecture", note.architecture},
+      {"kept", note.kept}, {"options", options_of(note)}, {"cbwc", note.folded}};
   for (const FoldPlan& plan : note.folds)
     CBWC_CHECK(plan.carried.serves == 0 && plan.carried.readers.empty(),
                "a folded model that carries means (--carry-mean) has layers of one more channel, "

@@ -289,12 +289,23 @@ HfTable hf_table(const Config& config, const std::vector<FoldPlan>& folds) {
   return table;
 }
 
+static bool is_bare_body(const Config& config) {
+  return config.model.family == "bert" && config.model.task == "hidden_states";
+}
+
 HfTable written_table(const Config& config, const std::vector<FoldPlan>& folds) {
   HfTable table = hf_table(config, folds);
-  if (config.model.family != "bert" || config.model.task != "hidden_states") return table;
+  if (!is_bare_body(config)) return table;
   for (HfTensor& t : table.tensors)
     for (std::string& name : t.theirs) name = name.substr(table.prefix.size());
   return table;
+}
+
+std::string written_name(const Config& config, const std::string& name) {
+  const std::string prefix = hf_table(config).prefix;
+  const bool has = name.starts_with(prefix), of_head = name.starts_with("cls.");
+  if (of_head || has != is_bare_body(config)) return name;
+  return has ? name.substr(prefix.size()) : prefix + name;
 }
 
 std::string hf_module(const HfTable& table, const std::string& ours) {

@@ -51,6 +51,9 @@ HfTable hf_table(const Config& config, const std::vector<FoldPlan>& folds = {});
 // The same with the names that a file of this architecture has: without the prefix where it is the
 // bare body.
 HfTable written_table(const Config& config, const std::vector<FoldPlan>& folds = {});
+// The name of a tensor that the model does not read, in a file with those names. `name`: in a file
+// with the prefix or without it.
+std::string written_name(const Config& config, const std::string& name);
 // Their module that our module is: "transformer.h.0.ln_1" of "blocks.0.norm1". Error without one.
 std::string hf_module(const HfTable& table, const std::string& ours);
 

@@ -68,13 +68,16 @@ def patch(model, note, folder):
 
 
 def load(folder, **options):
-    """A model of the class that modeling_note.json names; `options` go to from_pretrained."""
+    """A model of the class that modeling_note.json names; `options` go to from_pretrained.
+
+    A BertModel whose file has no pooler is built without one (add_pooling_layer=False)."""
     with open(os.path.join(folder, "modeling_note.json")) as file:
         note = json.load(file)
     if note.get("format") != "cbwc modeling note" or note.get("version") != 1:
         raise ValueError(f"{folder}: modeling_note.json is not one that this loader knows")
     if "torch_dtype" not in options and "dtype" not in options:
         options["torch_dtype"] = "auto"
+    options = {**note.get("options", {}), **options}
     kind = getattr(transformers, note["architecture"])
     level = transformers.logging.get_verbosity()
     transformers.logging.set_verbosity_error()  # it would tell of row_means and of what is kept

@@ -9,6 +9,7 @@
 
 #include "core/check.h"
 #include "experiments/json_output.h"
+#include "experiments/out_path.h"
 #include "experiments/report_page.h"
 
 namespace cbwc {
@@ -147,7 +148,7 @@ std::vector<std::string> write_overview(const std::vector<std::string>& dirs,
                                         const std::string& out_dir) {
   const std::vector<OverviewTask> tasks = read_overview(dirs);
   remove_plots(out_dir);
-  fs::create_directories(out_dir);
+  make_folders(out_dir);
   std::vector<std::string> paths, svgs, files;
   const auto write = [&](const std::string& name, const std::string& text) {
     paths.push_back((fs::path(out_dir) / name).string());

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "experiments/json_output.h"
+#include "experiments/out_path.h"
 
 namespace cbwc {
 namespace fs = std::filesystem;
@@ -44,9 +45,7 @@ RunDirectory RunDirectory::create(const std::string& dir, const Config& config) 
   CBWC_CHECK(!fs::exists(dir) || fs::is_directory(dir), dir, ": is not a directory");
   CBWC_CHECK(!holds_run(dir), dir,
              ": holds another run, nothing was changed; give another --out, or --resume ", dir);
-  std::error_code failed;
-  fs::create_directories(dir + "/checkpoints", failed);
-  CBWC_CHECK(!failed, dir, ": cannot be created: ", failed.message());
+  make_folders(dir + "/checkpoints");
   write_text_file(dir + "/config.toml", config_to_toml(config));
   return RunDirectory(dir, config);
 }

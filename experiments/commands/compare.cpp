@@ -9,6 +9,7 @@
 #include "experiments/json_output.h"
 #include "experiments/missing_data.h"
 #include "experiments/model_setup.h"
+#include "experiments/out_path.h"
 #include "experiments/overview.h"
 #include "experiments/report.h"
 #include "experiments/training_data.h"
@@ -51,6 +52,9 @@ int run(const Options& options, const CommandContext& context) {
   const std::string overview = options.out.empty() ? "runs/overview" : options.out;
   CBWC_CHECK(one || !std::filesystem::exists(overview + "/config.toml"), overview,
              ": holds a run or a comparison, nothing was changed; give another --out");
+  for (const auto& [dir, config] : studies) check_can_make(dir);
+  if (!one) check_can_make(overview);
+  check_command_json(context, one ? studies[0].first : overview);
   for (const auto& [dir, config] : studies) check_study(config);
   int exit_code = 0;
   nlohmann::json all = nlohmann::json::array();

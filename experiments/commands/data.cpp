@@ -15,6 +15,7 @@
 #include "experiments/command.h"
 #include "experiments/json_output.h"
 #include "experiments/number_check.h"
+#include "experiments/out_path.h"
 
 namespace cbwc {
 namespace {
@@ -129,16 +130,6 @@ void refuse_unread(const CLI::App& command, const Options& options) {
     }
 }
 
-void check_writable(const std::string& option, const std::string& file) {
-  namespace fs = std::filesystem;
-  const fs::path folder = fs::path(file).parent_path();
-  std::error_code ignored;
-  CBWC_CHECK(folder.empty() || fs::is_directory(folder, ignored), option, " ", file,
-             ": the folder ", folder.string(), " does not exist");
-  CBWC_CHECK(!fs::is_directory(file, ignored), option, " ", file,
-             ": is a folder; expected the name of a file");
-}
-
 std::string wordnet_folder(const Options& options) {
   return options.folder.empty() ? "/usr/share/wordnet" : options.folder;
 }
@@ -239,8 +230,8 @@ int run_data(const Options& options, const CLI::App& command, const CommandConte
   check_name(options.name);
   refuse_unread(command, options);
   CBWC_CHECK(!options.out.empty(), "data: expected --out FILE.h5");
-  check_writable("--out", options.out);
-  if (!options.write_vocab.empty()) check_writable("--write-vocab", options.write_vocab);
+  check_can_write(options.out);
+  if (!options.write_vocab.empty()) check_can_write(options.write_vocab);
   if (is_image_dataset(options.name)) return run_images(options, context);
   const DatasetSummary made = builders().at(options.name)(options);
   if (!options.write_vocab.empty()) write_vocab(options);

@@ -10,6 +10,7 @@
 #include "experiments/json_output.h"
 #include "experiments/model_graph.h"
 #include "experiments/model_setup.h"
+#include "experiments/out_path.h"
 
 namespace cbwc {
 namespace {
@@ -30,6 +31,7 @@ bool arm_is_open(const Options& options) {
 
 int run(const Options& options, const CommandContext& context) {
   require_cpu(context.global.device);
+  if (!options.dot.empty()) check_can_write(options.dot);
   std::vector<std::string> sets = options.sets;
   if (arm_is_open(options)) sets.push_back("model.norm=layernorm");
   const LoadedModel loaded = load_model(options.model, sets);
@@ -39,7 +41,6 @@ int run(const Options& options, const CommandContext& context) {
   if (options.train)
     for (const std::string& note : loaded.notes) fmt::print(stderr, "warning: {}\n", note);
   const DetectReport report = run_detect(*loaded.model, options.train);
-  CBWC_CHECK(!std::filesystem::is_directory(options.dot), options.dot, ": is a folder");
   if (!options.dot.empty()) write_text_file(options.dot, to_dot(report.graph, report.detection));
   fmt::print("{}", detect_table(report));
   write_command_json(context, "detect", config_json(loaded.config), detect_json(report));

@@ -9,6 +9,7 @@
 #include "experiments/json_output.h"
 #include "experiments/model_setup.h"
 #include "experiments/number_check.h"
+#include "experiments/out_path.h"
 
 namespace cbwc {
 namespace {
@@ -62,6 +63,7 @@ int run(const Options& o, bool normalize_given, const CommandContext& context) {
   const std::string type = std::filesystem::path(o.out).extension();
   CBWC_CHECK(type == ".h5" || type == ".jsonl", "--out ", o.out,
              ": expected a name that ends in .h5 or .jsonl");
+  check_can_write(o.out);
   TextCounts counts;
   const std::vector<std::string> texts = clean_lines(read_file(o.input), o.input, {}, counts);
   CBWC_CHECK(!texts.empty(), o.input, ": is empty; expected one text a line");

@@ -1,12 +1,13 @@
 // cbwc equiv CONFIG [--steps N] [--placements P...] [--dump FILE.h5]
 #include "experiments/equiv.h"
-#include "layers/dropout.h"
 
 #include <fmt/format.h>
 
 #include "experiments/command.h"
 #include "experiments/json_output.h"
 #include "experiments/number_check.h"
+#include "experiments/out_path.h"
+#include "layers/dropout.h"
 
 namespace cbwc {
 namespace {
@@ -19,6 +20,7 @@ struct Options {
 
 int run(const Options& options, const CommandContext& context) {
   require_cpu(context.global.device);
+  if (!options.equiv.dump.empty()) check_can_write(options.equiv.dump);
   for (const std::string& placement : options.equiv.placements) parse_dropout_placement(placement);
   const Config config = load_config(options.config, options.sets);
   print_unread_sizes(config);

@@ -7,6 +7,7 @@
 #include "experiments/hf_layout.h"
 #include "experiments/json_output.h"
 #include "experiments/model_graph.h"
+#include "experiments/out_path.h"
 
 namespace cbwc {
 namespace {
@@ -17,6 +18,7 @@ struct ImportOptions {
 };
 
 int run_import(const ImportOptions& o, const CommandContext& context) {
+  check_new_folder(o.out);
   HfImport imported = import_model(o.folder, o.allowed);
   const std::vector<std::string> more = save_import(imported, o.folder, o.out);
   imported.notes.insert(imported.notes.end(), more.begin(), more.end());
@@ -48,13 +50,20 @@ std::optional<StoredType> chosen_type(const std::string& dtype) {
 }
 
 int run_export(const ExportOptions& o, const CommandContext& context) {
+  check_new_folder(o.out);
   const LoadedModel loaded = load_model(o.model);
   HfFolder folder = hf_folder_of(loaded);
   folder.type = chosen_type(o.dtype);
-  write_hf_folder(folder, o.out);
-  if (!context.global.quiet) fmt::print("{}\n", o.out);
+  const int files = write_hf_folder(folder, o.out);
+  std::vector<std::string> notes;
+  if (files == 0 && loaded.attributes.contains("imported"))
+    notes.push_back(o.model + " has no tokenizer or preprocessor files, so none were written");
+  if (!context.global.quiet) {
+    for (const std::string& note : notes) fmt::print("note: {}\n", note);
+    fmt::print("{}\n", o.out);
+  }
   write_command_json(context, "export", config_json(loaded.config),
-                     {{"parameters", loaded.model->parameter_count()}});
+                     {{"parameters", loaded.model->parameter_count()}, {"notes", notes}});
   return 0;
 }
 

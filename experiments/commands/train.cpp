@@ -7,6 +7,7 @@
 #include "experiments/json_output.h"
 #include "experiments/missing_data.h"
 #include "experiments/model_setup.h"
+#include "experiments/out_path.h"
 #include "experiments/report.h"
 #include "experiments/run_directory.h"
 #include "experiments/train_run.h"
@@ -56,6 +57,8 @@ int run(const Options& options, const CommandContext& context) {
   require_cpu(context.global.device);
   RunRequest request = make_request(options);
   print_unread_sizes(request.config);
+  check_can_make(request.dir);
+  check_command_json(context, request.dir);
   request.quiet = context.global.quiet;
   request.title = request.config.model.norm;
   request.exactness = true;

@@ -92,4 +92,14 @@ inline std::string python_with_transformers() {
   return "";
 }
 
+// As add_pooling_layer=False leaves one out.
+inline void write_bert_without_pooler(const TemporaryFolder& folder) {
+  const Safetensors file(hf_fixture("bert_model"));
+  std::vector<SafetensorsItem> items;
+  for (const Safetensors::Entry& e : file.entries())
+    if (e.name.rfind("pooler.", 0) != 0) items.push_back({e.name, file.read(e)});
+  write_safetensors(folder.file("model.safetensors"), items, file.metadata());
+  write_bytes(folder.file("config.json"), read_bytes(hf_fixture("bert_model") + "/config.json"));
+}
+
 }  // namespace cbwc::testing

@@ -7,6 +7,7 @@
 #include "experiments/fold.h"
 #include "experiments/hf_folder.h"
 #include "experiments/hf_import.h"
+#include "experiments/hf_layout.h"
 #include "experiments/hf_note.h"
 #include "experiments/json_output.h"
 #include "layers/compare.h"
@@ -345,6 +346,145 @@ TEST_CASE("a Hugging Face folder is a MODEL of the other commands") {
              "--set");
   const TemporaryFolder empty;
   check_says(message_of<Error>([&] { load_model(empty.path()); }), "nor a Hugging Face model");
+}
+
+TEST_CASE("the fold's JSON gives the numbers of the type that was written") {
+  for (const StoredType type :
+       {StoredType::f64, StoredType::f32, StoredType::f16, StoredType::bf16}) {
+    const TemporaryFolder before, folder;
+    write_hf_as("gpt2", StoredType::f32, before);
+    FoldRequest request = request_for({"gpt2", {}, 5}, before.path(), folder.file("folded"));
+    request.type = type;
+    const FoldReport report = run_fold(request);
+    REQUIRE_FALSE(report.failed);
+    const json results = fold_json(report);
+    INFO(results.dump());
+    CHECK(results.at("dtype") == torch_name(type));
+    const bool half = !report.half.empty();
+    double worst = 0, agreement = 1;
+    for (const json& v : half ? results.at("half") : results.at("verification")) {
+      const json& of = half ? v.at("fold") : v;
+      if (of.at("dtype") != torch_name(type)) continue;
+      worst = std::max(worst, of.at("max_rel_difference").get<double>());
+      agreement = std::min(agreement, of.at("argmax_agreement").get<double>());
+    }
+    CHECK(worst > 0);
+    CHECK(results.at("max_rel_difference") == worst);
+    CHECK(results.at("argmax_agreement") == agreement);
+    CHECK(results.at("max_abs_difference").get<double>() > 0);
+  }
+  const TemporaryFolder folder;  // nothing folded, nothing compared: no number
+  const Folded once({"gpt2", {}, 5});
+  const json results = fold_json(run_fold(request_for({}, once.out, folder.file("again"))));
+  CHECK(results.at("max_abs_difference").is_null());
+  CHECK(results.at("argmax_agreement").is_null());
+}
+
+TEST_CASE("weights that the asked type cannot hold are refused by name, and nothing is written") {
+  const TemporaryFolder huge, folder;
+  const Safetensors file(hf_fixture("gpt2"));
+  std::vector<SafetensorsItem> items;
+  for (const Safetensors::Entry& e : file.entries()) items.push_back({e.name, file.read(e)});
+  for (SafetensorsItem& item : items)
+    if (item.name == "transformer.h.1.mlp.c_fc.weight") item.tensor.data<double>()[3] = 7e4;
+  write_safetensors(huge.file("model.safetensors"), items);
+  write_bytes(huge.file("config.json"), read_bytes(hf_fixture("gpt2") + "/config.json"));
+  FoldRequest request = request_for({"gpt2", {}, 5}, huge.path(), folder.file("folded"));
+  request.type = StoredType::f16;
+  check_says(message_of<Error>([&] { run_fold(request); }),
+             "tensor transformer.h.1.mlp.c_fc.weight holds 70000 at element ");
+  const LoadedModel loaded = load_model(huge.path());
+  HfFolder out = hf_folder_of(loaded);
+  out.type = StoredType::f16;
+  check_says(message_of<Error>([&] { write_hf_folder(out, folder.file("exported")); }),
+             "model.safetensors: tensor transformer.h.1.mlp.c_fc.weight holds 70000 at element 3");
+  CHECK(std::filesystem::is_empty(folder.path()));
+}
+
+TEST_CASE("logits that are no numbers are told as an infinite difference, not as equal") {
+  const LoadedModel plain = load_model(hf_fixture("gpt2")), spoilt = load_model(hf_fixture("gpt2"));
+  spoilt.model->parameter("wte.weight")->mutate().data<double>()[0] = NAN;
+  const FoldInput input = random_input(plain.config, plain.shape);
+  const Verification v = compare_logits(*plain.model, *spoilt.model, input.values, input.name, 1);
+  CHECK_FALSE(v.passed);
+  CHECK(v.max_abs == INFINITY);
+  CHECK(v.max_rel == INFINITY);
+  CHECK(v.argmax_agreement == 0);
+}
+
+TEST_CASE("a wholly folded folder's model is described by the norm that it has") {
+  const Folded gpt({"gpt2", {}, 5}), bert({"bert_model", {}, 1});
+  const auto described = [](const std::string& folder) {
+    return load_model(folder).model->describe();
+  };
+  CHECK_THAT(described(hf_fixture("gpt2")), ContainsSubstring("layernorm"));
+  CHECK_THAT(described(gpt.out), ContainsSubstring("rmsnorm") && !ContainsSubstring("layernorm"));
+  CHECK_THAT(described(bert.out), ContainsSubstring("layernorm"));
+}
+
+TEST_CASE("kept weights are written by names like all others, whatever names the file had") {
+  const std::string pooler = "pooler.dense.weight", prefix = "bert.";
+  const TemporaryFolder prefixed, folder;
+  const Safetensors file(hf_fixture("bert_model"));
+  std::vector<SafetensorsItem> items;
+  for (const Safetensors::Entry& e : file.entries())
+    items.push_back({prefix + e.name, file.read(e)});
+  write_safetensors(prefixed.file("model.safetensors"), items);
+  write_bytes(prefixed.file("config.json"), read_bytes(hf_fixture("bert_model") + "/config.json"));
+  const std::string folded = folder.file("folded"), out = folder.file("out");
+  REQUIRE_FALSE(run_fold(request_for({"bert_model", {}, 1}, prefixed.path(), folded)).failed);
+  write_hf_folder(hf_folder_of(load_model(prefixed.path())), out);
+  for (const std::string& written : {folded, out}) {
+    for (const Safetensors::Entry& e : Safetensors(written).entries())
+      CHECK(e.name.rfind(prefix, 0) == std::string::npos);
+    CHECK(Safetensors(written).read(pooler).to_vector<double>() ==
+          file.read(pooler).to_vector<double>());
+    CHECK(difference(hf_fixture("bert_model"), written) <= kExact);
+  }
+  CHECK(read_json(folded + "/" + kNoteFile).at("kept") ==
+        json{"pooler.dense.bias", "pooler.dense.weight"});
+}
+
+TEST_CASE("the note tells the loader of a BertModel that has no pooler") {
+  const TemporaryFolder bare, folder;
+  write_bert_without_pooler(bare);
+  run_fold(request_for({"bert_model", {}, 1}, bare.path(), folder.file("folded")));
+  CHECK(read_json(folder.file("folded") + "/" + kNoteFile).at("options") ==
+        json{{"add_pooling_layer", false}});
+  CHECK(Folded({"bert_model", {}, 1}).note.at("options").empty());
+  CHECK(Folded({"bert_mlm", {}, 1}).note.at("options").empty());
+}
+
+TEST_CASE("an import keeps the source's input files, and its exports have them") {
+  const TemporaryFolder folder;
+  const std::string run = folder.file("run"), folded = folder.file("folded");
+  {
+    const TemporaryFolder source;  // gone before the export
+    write_hf_as("opt", StoredType::f32, source);
+    for (const char* name : {"vocab.json", "preprocessor_config.json", "other.txt"})
+      write_bytes(source.file(name), name);
+    save_import(import_model(source.path()), source.path(), run);
+  }
+  REQUIRE_FALSE(run_fold(request_for({"opt", {}, 5}, run, folded)).failed);
+  int count = 0;
+  for (const std::string& model : {run, folded}) {
+    const std::string out = folder.file("out" + std::to_string(count++));
+    CHECK(write_hf_folder(hf_folder_of(load_model(model)), out) == 2);
+    CHECK(read_bytes(out + "/vocab.json") == "vocab.json");
+    CHECK(read_bytes(out + "/preprocessor_config.json") == "preprocessor_config.json");
+    CHECK_FALSE(std::filesystem::exists(out + "/other.txt"));
+  }
+}
+
+TEST_CASE("an input file that cannot be copied is named, and nothing is left") {
+  const TemporaryFolder source, folder;
+  write_hf_as("opt", StoredType::f32, source);
+  std::filesystem::create_directory(source.file("merges.txt"));
+  check_says(message_of<Error>([&] {
+               run_fold(request_for({"opt", {}, 5}, source.path(), folder.file("folded")));
+             }),
+             source.file("merges.txt") + ": cannot be copied to ");
+  CHECK(std::filesystem::is_empty(folder.path()));
 }
 
 TEST_CASE("what makes a folder's input is copied beside the folded model") {

@@ -25,6 +25,13 @@ TEST_CASE("transformers with the loader gives the original's logits") {
     for (const HeadTie tied : {HeadTie::untie, HeadTie::runtime}) add(family, tied, false);
   for (const HeadTie tied : {HeadTie::rank_one, HeadTie::untie, HeadTie::runtime})
     add("bloom", tied, true);
+  const TemporaryFolder bare;
+  write_bert_without_pooler(bare);
+  FoldRequest request;
+  request.model = bare.path();
+  request.out = folder.file("no_pooler");
+  REQUIRE_FALSE(run_fold(request).failed);
+  command.push_back(request.model + "=" + request.out);
   const ProcessResult result = run_process(command, "python3");
   INFO(result.out << result.err);
   CHECK(result.exit_code == 0);
