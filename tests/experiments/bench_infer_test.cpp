@@ -251,7 +251,8 @@ TEST_CASE("bench infer: a run's own weights, and the ways of cbwc fold") {
   CHECK(bench.max_rel_difference > 0);
   CHECK(relative_difference(before, trained.model->parameters()[0]->value()) == 0);
   trained.config.model.norm = "rmsnorm";
-  CHECK_THROWS_WITH(bench_infer(trained.config, o, &trained), ContainsSubstring("expected layernorm"));
+  CHECK_THROWS_WITH(bench_infer(trained.config, o, &trained),
+                    ContainsSubstring("expected layernorm"));
 }
 
 TEST_CASE("bench infer: the picture has a panel a batch, and only what is a speedup") {
