@@ -133,6 +133,7 @@ Config bench_config(Config config, const TrainBenchOptions& options, TrainBench&
 }
 
 TrainingData prepared_data(const Config& config, const TrainBenchOptions& options, int64_t seq) {
+  require_targets(config);
   constexpr int64_t kBatches = 4;  // different ones; what they hold has no bearing on the time
   TrainingData data = random_data(config, (kBatches + 1) * options.batch, 1, seq);
   data.train = std::make_shared<PreparedBatches>(

@@ -41,6 +41,7 @@ struct Config {
     double init_std = 0.02;
     int64_t classes = 0, decoder_layers = 0;
     double mlp_ratio = 4, drop_path = 0, rotary = 0.5;
+    int64_t token_types = 2;
     std::string task = "classification", pool = "class_token";
     int64_t image = 224, patch = 16, window = 7;
     std::vector<int64_t> depths = {2, 2, 6, 2}, stage_heads = {3, 6, 12, 24};

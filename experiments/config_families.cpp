@@ -27,10 +27,10 @@ const std::map<std::string, Families>& readers() {
       {"model.tied_head", {"gpt", "encoder_decoder"}},
       {"model.folded_tie", {"gpt"}},
       {"model.gelu", {"gpt", "bert", "vit", "swin", "encoder_decoder"}},
-      {"model.mlp_ratio", {"opt", "phi", "bloom", "bert", "vit", "swin", "encoder_decoder"}},
+      {"model.token_types", {"bert"}},
       {"model.drop_path", kImages},
       {"model.rotary", {"phi"}},
-      {"model.task", {"bert"}},
+      {"model.task", {"bert", "vit", "swin"}},
       {"model.pool", {"vit"}},
       {"model.patch_norm", {"swin"}},
       {"augment.crop_scale", kImages},
@@ -117,6 +117,11 @@ void check_family_keys(const Config& config) {
                  " is not read by model.family ", family, "; it is for ",
                  fmt::format("{}", fmt::join(found->second, ", ")));
   }
+  const auto task = config.where.find("model.task");
+  CBWC_CHECK(config.model.task != "mlm" || kImages.count(family) == 0,
+             task == config.where.end() ? "" : task->second + ": ",
+             "model.task mlm is for bert; a model of family ", family,
+             " classifies or gives hidden_states");
 }
 
 std::vector<std::string> unread_sizes(const Config& config) {

@@ -214,6 +214,7 @@ EquivCase compare_models(Model& reference, Model& candidate, const Config& confi
 }
 
 EquivReport run_equiv(const Config& config, const EquivOptions& options) {
+  require_targets(config);
   EquivReport report;
   const int64_t steps = options.steps >= 0 ? options.steps : config.equiv.steps;
   const bool real = !config.data.file.empty() && std::filesystem::exists(config.data.file);

@@ -21,6 +21,7 @@ FoldInput images_of_file(const Config& config, const DataShape& shape, const std
   Config c = config;
   c.data.file = file;
   c.data.train_split = c.data.eval_split;  // no other one is read
+  c.model.task = "classification";         // its images alone are wanted, whatever the model gives
   c.model.classes = 0;
   const TrainingData data = open_data(c, c.data.eval_split, {.channels = shape.channels});
   return {file, {.images = data.eval->pass(kImages, 1)->next()->images}};

@@ -15,7 +15,7 @@ using Read = void (*)(HfOptions&, Config::Model&, DataShape&);
 using Write = void (*)(const Config::Model&, const DataShape&, Json&);
 
 struct Architecture {
-  const char *name, *model_type, *family, *task;  // task: of bert
+  const char *name, *model_type, *family, *task;  // task: of bert, vit and swin
 };
 // The first of a family (and task) is what export writes.
 constexpr Architecture kArchitectures[] = {
@@ -30,8 +30,14 @@ constexpr Architecture kArchitectures[] = {
     {"BertForPreTraining", "bert", "bert", "mlm"},
     {"BertForSequenceClassification", "bert", "bert", "classification"},
     {"BertModel", "bert", "bert", "hidden_states"},
-    {"ViTForImageClassification", "vit", "vit", ""},
-    {"SwinForImageClassification", "swin", "swin", ""}};
+    {"ViTForImageClassification", "vit", "vit", "classification"},
+    {"ViTModel", "vit", "vit", "hidden_states"},
+    {"SwinForImageClassification", "swin", "swin", "classification"},
+    {"SwinModel", "swin", "swin", "hidden_states"}};
+
+// What model.mlp_ratio and model.token_types may be at most.
+constexpr double kWidestMlp = 1000;
+constexpr int64_t kMostTypes = 65536;
 
 constexpr size_t kMostStages = 16;       // each is twice as wide as the one before
 constexpr double kMostSwinRatio = 1000;  // of model.mlp_ratio
@@ -41,8 +47,9 @@ double ratio_of(int64_t hidden, int64_t dim, const HfOptions& o, const char* nam
   const auto d = static_cast<double>(dim), h = static_cast<double>(hidden);
   const double ratio = h / d;
   for (const double r : {ratio, std::nextafter(ratio, HUGE_VAL), std::nextafter(ratio, 0.0)})
-    if (r > 0 && r * d == h) return r;
-  o.refuse(name, std::to_string(hidden) + ": no width of the MLP that fits the model");
+    if (r > 0 && r <= kWidestMlp && r * d == h) return r;
+  o.refuse(name, std::to_string(hidden) +
+                     ": the MLP's width must be positive, and at most 1000 times the model's");
 }
 
 double eps_of(HfOptions& o, const char* name) {
@@ -79,7 +86,8 @@ void read_gpt(HfOptions& o, Config::Model& m, DataShape& shape) {
   m.norm_eps = eps_of(o, "layer_norm_epsilon");
   m.gelu = gelu_form(o, "activation_function");
   m.tied_head = o.flag("tie_word_embeddings", true);
-  o.require("n_inner", 4 * m.dim, "only four times n_embd is supported");
+  if (o.find({"n_inner"}) != nullptr)  // null: four times n_embd
+    m.mlp_ratio = ratio_of(o.integer({"n_inner"}), m.dim, o, "n_inner");
   o.require("scale_attn_weights", true, "scores are always divided by the root of the width");
   o.require("scale_attn_by_inverse_layer_idx", false, "not supported");
   o.ignore({"n_ctx", "reorder_and_upcast_attn", "summary_activation", "summary_first_dropout",
@@ -91,6 +99,7 @@ void write_gpt(const Config::Model& m, const DataShape& shape, Json& j) {
             {"n_embd", m.dim},
             {"n_head", m.heads},
             {"n_positions", m.context},
+            {"n_inner", m.mlp_ratio == 4 ? Json() : Json(width_of(m))},
             {"layer_norm_epsilon", m.norm_eps},
             {"activation_function", gelu_name(m)},
             {"tie_word_embeddings", m.tied_head}});
@@ -196,7 +205,8 @@ void read_bloom(HfOptions& o, Config::Model& m, DataShape& shape) {
   m.context = o.find({"seq_length"}) != nullptr ? o.integer({"seq_length"}) : 2048;
   o.require("apply_residual_connection_post_layernorm", false,
             "the residual would start after the norm, which no norm survives");
-  o.require("n_inner", 4 * m.dim, "only four times the width is supported");
+  o.require("n_inner", 4 * m.dim,
+            "a BLOOM of transformers has an MLP of four times hidden_size, whatever n_inner says");
   o.require("tie_word_embeddings", true, "a BLOOM's head is tied here");
   o.ignore({"masked_softmax_fusion", "offset_alibi", "skip_bias_add", "skip_bias_add_qkv",
             "attention_softmax_in_fp32", "bias_dropout_fusion", "pretraining_tp",
@@ -258,7 +268,9 @@ void read_bert(HfOptions& o, Config::Model& m, DataShape& shape) {
   shape.vocab = o.integer({"vocab_size"});
   m.context = o.integer({"max_position_embeddings"});
   if (m.task == "classification") shape.classes = labels_of(o);
-  o.require("type_vocab_size", 2, "a BERT has two kinds of token here");
+  if (o.find({"type_vocab_size"}) != nullptr) m.token_types = o.integer({"type_vocab_size"});
+  if (m.token_types < 1 || m.token_types > kMostTypes)
+    o.refuse("type_vocab_size", std::to_string(m.token_types) + ": expected 1 to 65536");
   o.require("position_embedding_type", "absolute", "only learned positions are supported");
   o.require("tie_word_embeddings", true, "the decoder of a BERT for masked tokens is tied here");
   o.ignore({"pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers",
@@ -268,7 +280,7 @@ void write_bert(const Config::Model& m, const DataShape& shape, Json& j) {
   write_encoder(m, j);
   j.update({{"vocab_size", shape.vocab},
             {"max_position_embeddings", m.context},
-            {"type_vocab_size", 2},
+            {"type_vocab_size", m.token_types},
             {"position_embedding_type", "absolute"}});
   if (m.task == "classification") write_labels(shape.classes, j);
 }
@@ -277,7 +289,7 @@ void read_image(HfOptions& o, Config::Model& m, DataShape& shape) {
   m.image = o.integer({"image_size"});
   m.patch = o.integer({"patch_size"});
   shape.channels = o.integer({"num_channels"});
-  shape.classes = labels_of(o);
+  if (m.task == "classification") shape.classes = labels_of(o);
   o.require("qkv_bias", true, "queries, keys and values have a bias here");
   o.ignore({"encoder_stride"});
 }
@@ -286,7 +298,7 @@ void write_image(const Config::Model& m, const DataShape& shape, Json& j) {
             {"patch_size", m.patch},
             {"num_channels", shape.channels},
             {"qkv_bias", true}});
-  write_labels(shape.classes, j);
+  if (m.task == "classification") write_labels(shape.classes, j);
 }
 
 void read_vit(HfOptions& o, Config::Model& m, DataShape& shape) {
@@ -501,7 +513,7 @@ Json write_hf_config(const Config& config, const DataShape& shape, const Json& b
              "model.placement)");
   Json json = base.is_object() ? base : Json::object();
   for (const Architecture& a : kArchitectures) {
-    if (m.family != a.family || (m.family == "bert" && m.task != a.task)) continue;
+    if (m.family != a.family || (*a.task != '\0' && m.task != a.task)) continue;
     // A BERT's other heads are kept beside what is read (hf_tables.h): its class stays.
     if (m.family == "bert" && json.value("architectures", Json()) == Json({"BertForPreTraining"}) &&
         m.task == "mlm")

@@ -69,13 +69,14 @@ Json logits_of(const HfNote& note, const HfTable& table) {
   return nullptr;
 }
 
-// What its class must be told to have these weights and no others: of a BertModel without a pooler.
+// What its class must be told to have these weights and no others: of a body
+// without its pooler.
 Json options_of(const HfNote& note) {
   const auto kept = [&](const char* name) {
     return std::count(note.kept.begin(), note.kept.end(), name) > 0;
   };
-  if (note.architecture != "BertModel" ||
-      (kept("pooler.dense.weight") && kept("pooler.dense.bias")))
+  const bool optional = note.architecture == "BertModel" || note.architecture == "ViTModel";
+  if (!optional || (kept("pooler.dense.weight") && kept("pooler.dense.bias")))
     return Json::object();
   return {{"add_pooling_layer", false}};
 }

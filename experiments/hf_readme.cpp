@@ -93,7 +93,7 @@ std::string hf_readme(const HfReadme& r) {
   out += rest(r);
   out += fmt::format("* {} tensors were centred; `modeling_note.json` names them.\n",
                      r.note.at("centred").size());
-  out += "\n## How it was verified\n\nLogits of the folded model against the original's:\n\n" +
+  out += "\n## How it was verified\n\nOutputs of the folded model against the original's:\n\n" +
          verification(r);
   out +=
       "\n## How to load it\n\n"

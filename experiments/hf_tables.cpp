@@ -86,15 +86,13 @@ constexpr Row kVit[] = {
     {"blocks.{}.norm2", "vit.encoder.layer.{}.layernorm_after", Kind::norm},
     {"blocks.{}.mlp.up", "vit.encoder.layer.{}.intermediate.dense"},
     {"blocks.{}.mlp.down", "vit.encoder.layer.{}.output.dense"},
-    {"norm", "vit.layernorm", Kind::norm},
-    {"head", "classifier"}};
+    {"norm", "vit.layernorm", Kind::norm}};
 
 // {s} is a stage's number.
 constexpr Row kSwin[] = {
     {"patch.projection", "swin.embeddings.patch_embeddings.projection", Kind::patches},
     {"patch_norm", "swin.embeddings.norm", Kind::norm},
-    {"norm", "swin.layernorm", Kind::norm},
-    {"head", "classifier"}};
+    {"norm", "swin.layernorm", Kind::norm}};
 constexpr Row kSwinBlock[] = {
     {"stages.{s}.blocks.{}.norm1", "swin.encoder.layers.{s}.blocks.{}.layernorm_before",
      Kind::norm},
@@ -109,6 +107,8 @@ constexpr Row kSwinBlock[] = {
 constexpr Row kSwinMerge[] = {
     {"merges.{s}.norm", "swin.encoder.layers.{s}.downsample.norm", Kind::norm},
     {"merges.{s}.reduction", "swin.encoder.layers.{s}.downsample.reduction", Kind::no_bias}};
+
+constexpr Row kImageHead[] = {{"head", "classifier"}};  // of both
 
 std::string replace(const std::string& text, const std::string& what, int64_t number) {
   std::string out;
@@ -216,6 +216,7 @@ HfTable swin_table(const Config::Model& m) {
   HfTable t;
   t.prefix = "swin.";
   add_rows(t, kSwin, 0);
+  if (m.task == "classification") add_rows(t, kImageHead, 0);
   const auto stages = static_cast<int64_t>(m.depths.size());
   for (int64_t s = 0; s < stages; ++s) {
     add_rows(t, kSwinBlock, m.depths[static_cast<size_t>(s)], s);
@@ -248,6 +249,7 @@ HfTable vit_table(const Config::Model& m) {
   HfTable t;
   t.prefix = "vit.";
   add_rows(t, kVit, m.layers);
+  if (m.task == "classification") add_rows(t, kImageHead, 0);
   t.unread = {
       {"(vit\\.)?embeddings\\.mask_token", "for masked images only", true},
       {"(vit\\.)?pooler\\.dense\\.(weight|bias)", "the pooler, which nothing here reads", true}};
@@ -289,9 +291,7 @@ HfTable hf_table(const Config& config, const std::vector<FoldPlan>& folds) {
   return table;
 }
 
-static bool is_bare_body(const Config& config) {
-  return config.model.family == "bert" && config.model.task == "hidden_states";
-}
+static bool is_bare_body(const Config& config) { return config.model.task == "hidden_states"; }
 
 HfTable written_table(const Config& config, const std::vector<FoldPlan>& folds) {
   HfTable table = hf_table(config, folds);

@@ -16,9 +16,10 @@ namespace {
 // Keys that change the function though every parameter keeps its shape, or a clearer message than
 // the first parameter that does not fit.
 constexpr const char* kArchitecture[] = {
-    "family",    "layers",  "dim",   "heads",     "context",   "norm_eps",       "norm_bias",
-    "placement", "qk_norm", "gelu",  "tied_head", "mlp_ratio", "decoder_layers", "rotary",
-    "pool",      "image",   "patch", "window",    "depths",    "stage_heads",    "patch_norm"};
+    "family",         "layers",      "dim",        "heads",      "context",   "norm_eps",
+    "norm_bias",      "placement",   "qk_norm",    "gelu",       "tied_head", "mlp_ratio",
+    "decoder_layers", "rotary",      "pool",       "image",      "patch",     "window",
+    "depths",         "stage_heads", "patch_norm", "token_types"};
 
 // Arms that compute with centred weights: a mean in what they store does not matter.
 bool ignores_means(const std::string& norm) {
@@ -88,18 +89,18 @@ void note_other_function(const Config& config, const LoadedModel& from,
         there, here, norms.size(), norms[0], norms.size() > 1 ? ", ..." : ""));
 }
 
-// A BERT for another task has another head: its own stays as it was drawn.
+// A model for another task has another head: its own stays as it was drawn.
 void keep_new_head(NamedTensors& values, const NamedTensors& fresh, const Config& config,
                    const LoadedModel& source, std::vector<std::string>& notes) {
-  if (config.model.family != "bert" || config.model.task == source.config.model.task) return;
+  if (config.model.task == source.config.model.task) return;
   std::vector<std::string> dropped, kept;
   for (const auto& [name, value] : values)
     if (fresh.count(name) == 0) dropped.push_back(name);
   for (const auto& [name, value] : fresh)
     if (values.try_emplace(name, value).second) kept.push_back(name);
   for (const std::string& name : dropped) values.erase(name);
-  notes.push_back(fmt::format("the head is new ({}); not used: {}", fmt::join(kept, ", "),
-                              fmt::join(dropped, ", ")));
+  notes.push_back(fmt::format("the head is new ({}){}{}", fmt::join(kept, ", "),
+                              dropped.empty() ? "" : "; not used: ", fmt::join(dropped, ", ")));
 }
 
 std::vector<std::string> load_from(Model& model, const Config& config, const LoadedModel& from,

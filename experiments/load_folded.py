@@ -70,7 +70,7 @@ def patch(model, note, folder):
 def load(folder, **options):
     """A model of the class that modeling_note.json names; `options` go to from_pretrained.
 
-    A BertModel whose file has no pooler is built without one (add_pooling_layer=False)."""
+    A BertModel or ViTModel whose file has no pooler is built without one (add_pooling_layer=False)."""
     with open(os.path.join(folder, "modeling_note.json")) as file:
         note = json.load(file)
     if note.get("format") != "cbwc modeling note" or note.get("version") != 1:

@@ -52,6 +52,7 @@ BertConfig bert_config(const Config::Model& m, const DataShape& shape) {
   copy_text(m, shape, c);
   c.task = parse_bert_task(m.task);
   c.classes = or_else(m.classes, shape.classes);
+  c.types = m.token_types;
   c.gelu = gelu_of(m);
   return c;
 }
@@ -85,6 +86,7 @@ void copy_image(const Config::Model& m, const DataShape& shape, VisionConfig& c)
   c.drop_path = m.drop_path;
   c.gelu = gelu_of(m);
   c.classes = or_else(m.classes, shape.classes);
+  c.head = m.task != "hidden_states";
 }
 
 SwinConfig swin_config(const Config::Model& m, const DataShape& shape) {
@@ -142,8 +144,9 @@ std::string arm_of(const Config& config) {
 
 Task task_of(const Config& config) {
   const std::string& family = config.model.family;
-  if (reads_images(config) || family == "bag_of_words") return Task::classification;
-  if (family == "bert" && config.model.task == "hidden_states") return Task::hidden_states;
+  if (is_baseline(family)) return Task::classification;
+  if (config.model.task == "hidden_states") return Task::hidden_states;
+  if (reads_images(config)) return Task::classification;
   if (family == "bert")
     return config.model.task == "mlm" ? Task::masked_language_model : Task::classification;
   return family == "encoder_decoder" ? Task::translation : Task::language_model;
@@ -166,7 +169,6 @@ GptConfig gpt_config(const Config& config, int64_t data_vocab) {
   shape.vocab = data_vocab;
   GptConfig g;
   copy_text(m, shape, g);
-  g.hidden = 0;  // model.mlp_ratio is not for it
   g.placement = parse_placement(m.placement);
   g.qk_norm = parse_qk_norm(m.qk_norm);
   g.tied_head = m.tied_head;

@@ -65,7 +65,7 @@ std::string first_run(const std::string& comparison) {
 
 // Without the data: as many tokens as raw bytes have, ten classes.
 DataShape assumed_shape(const Config& c) {
-  if (fs::exists(c.data.file)) return open_data(c, "").shape;
+  if (fs::exists(c.data.file) && task_of(c) != Task::hidden_states) return open_data(c, "").shape;
   const int64_t bytes = Tokenizer::bytes().vocab_size();
   return {bytes, bytes, 10, 3};
 }

@@ -87,10 +87,6 @@ std::shared_ptr<const TextSamples> make_samples(const Config& config, const Sequ
                                                 const std::string& split) {
   const int64_t context = config.model.context;
   switch (task_of(config)) {
-    case Task::hidden_states:
-      throw Error(
-          "model.task hidden_states: there is nothing to train or to score; take mlm or "
-          "classification");
     case Task::language_model:
       return std::make_shared<Instructions>(file, split, context);
     case Task::translation:
@@ -137,6 +133,10 @@ TrainingData open_sequences(const Config& config, const std::string& eval_split,
                                                                   : to_string(file.kind()));
   if (rules.tokenizer && !encode_alike(file.tokenizer(), *rules.tokenizer))
     file = file.encoded_by(*rules.tokenizer, eval_split);
+  CBWC_CHECK(config.model.family != "bert" || config.model.token_types > 1 ||
+                 !file.split(config.data.train_split)->has_second(),
+             "model.token_types is 1, but ", config.data.file,
+             " holds pairs of texts, which are of two kinds");
   TrainingData data;
   data.train =
       split_of(text_samples(config, file, config.data.train_split, data), config.data.by_length);
@@ -173,8 +173,15 @@ TrainingData random_tokens(const Config& config, int64_t samples, uint64_t seed,
 
 }  // namespace
 
+void require_targets(const Config& config) {
+  CBWC_CHECK(task_of(config) != Task::hidden_states,
+             "model.task hidden_states: there is nothing to train or to score; take ",
+             reads_images(config) ? "classification" : "mlm or classification");
+}
+
 TrainingData open_data(const Config& config, const std::string& eval_split,
                        const InputRules& rules) {
+  require_targets(config);
   CBWC_CHECK(!config.data.file.empty(), "data.file is not set: make one with `cbwc data ",
              data_set_for(config), " --out FILE.h5` and pass --set data.file=FILE.h5");
   CBWC_CHECK(std::filesystem::exists(config.data.file), "data.file: ", config.data.file,

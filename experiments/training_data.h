@@ -47,6 +47,9 @@ inline TrainingData open_data(const Config& config) {
   return open_data(config, config.data.eval_split);
 }
 
+// Error for a model that gives hidden states alone: it has nothing to train or to score.
+void require_targets(const Config& config);
+
 // The same for data whose ids mean the same tokens; "" where there is no tokenizer.
 std::string tokenizer_id(const TrainingData& data);
 

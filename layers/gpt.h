@@ -7,7 +7,7 @@
 
 namespace cbwc {
 
-struct GptConfig : TextConfig {  // hidden stays 0: 4 x dim
+struct GptConfig : TextConfig {
   Placement placement = Placement::pre;
   QkNorm qk_norm = QkNorm::none;
   bool tied_head = true;

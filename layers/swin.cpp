@@ -9,13 +9,14 @@
 #include "autograd/ops/center.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/reduce.h"
+#include "autograd/ops/shape.h"
 #include "layers/checkpoint_block.h"
 
 namespace cbwc {
 namespace {
 
 SwinConfig checked(const SwinConfig& c) {
-  CBWC_CHECK(c.dim > 0 && c.classes > 0 && c.patch > 0 && c.window > 0,
+  CBWC_CHECK(c.dim > 0 && (c.classes > 0 || !c.head) && c.patch > 0 && c.window > 0,
              "model: dim, classes, patch and window must be positive, got ", c.dim, ", ", c.classes,
              ", ", c.patch, ", ", c.window);
   CBWC_CHECK(!c.depths.empty() && c.depths.size() == c.stage_heads.size(),
@@ -85,16 +86,15 @@ Swin::Swin(const SwinConfig& config, uint64_t seed)
   }
   const int64_t last = c.dim << (c.depths.size() - 1);
   norm_ = make_norm(this, "norm", c.norm, last, c.norm_eps, c.norm_bias, c.dtype);
-  head_ = std::make_unique<Linear>(this, "head", last, c.classes, true, init);
+  if (c.head) head_ = std::make_unique<Linear>(this, "head", last, c.classes, true, init);
   project_parameters();
 }
 
 std::string Swin::describe() const {
-  return fmt::format(
-      "Swin, image {}, patch {}, depths {}, dim {}, heads {}, window {}, {} classes, {}",
-      config_.image, config_.patch, fmt::join(config_.depths, "-"), config_.dim,
-      fmt::join(config_.stage_heads, "-"), config_.window, config_.classes,
-      norm_name(config_.norm));
+  return fmt::format("Swin, image {}, patch {}, depths {}, dim {}, heads {}, window {}, {}, {}",
+                     config_.image, config_.patch, fmt::join(config_.depths, "-"), config_.dim,
+                     fmt::join(config_.stage_heads, "-"), config_.window, head_text(config_),
+                     norm_name(config_.norm));
 }
 
 Variable Swin::logits(const ModelInput& input, const Context& context) {
@@ -106,7 +106,9 @@ Variable Swin::logits(const ModelInput& input, const Context& context) {
     for (auto& block : stages_[s]) x = run_block(*block, x, context);
     if (s < merges_.size()) x = merges_[s]->forward(x, context);
   }
-  return head_->forward(mean(norm_->forward(x, context), {1, 2}));
+  x = norm_->forward(x, context);
+  if (head_ == nullptr) return reshape(x, {x.size(0), x.size(1) * x.size(2), x.size(3)});
+  return head_->forward(mean(x, {1, 2}));
 }
 
 ModelInput Swin::example(int64_t batch, uint64_t seed) const {

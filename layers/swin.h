@@ -1,6 +1,7 @@
 // Swin Transformer (Liu et al., 2021) for images of any size: patches, optionally a norm, stages of
 // pre-norm blocks with attention in windows, every second one shifted, patch merging between
-// stages, final norm, mean over the map, head. Weights are drawn with init_std, biases zero.
+// stages, final norm; mean over the map and head, or none. Weights are drawn with init_std, biases
+// zero.
 //
 // Where RMSNorm equals LayerNorm exactly in cbwc_rmsnorm (method.md 6): the patch norm, the last
 // stage's norms and the final one. The other stages' streams are read by a merging norm, and with
@@ -44,7 +45,8 @@ class Swin : public Model {
   Swin(const SwinConfig& config, uint64_t seed);  // Error for sizes that do not fit together
   std::string describe() const override;
   const SwinConfig& config() const { return config_; }
-  Variable logits(const ModelInput& input, const Context& context) override;  // (B, classes)
+  // (B, classes); without a head the last map's places row by row, (B, H * W, C)
+  Variable logits(const ModelInput& input, const Context& context) override;
   DType dtype() const override { return config_.dtype; }
   // An image whose first stage is padded, shifted and merged with padding.
   ModelInput example(int64_t batch, uint64_t seed) const override;
@@ -59,7 +61,7 @@ class Swin : public Model {
   std::vector<std::vector<std::unique_ptr<SwinBlock>>> stages_;
   std::vector<std::unique_ptr<PatchMerging>> merges_;
   std::unique_ptr<NormLayer> norm_;
-  std::unique_ptr<Linear> head_;
+  std::unique_ptr<Linear> head_;  // null without
 };
 
 }  // namespace cbwc

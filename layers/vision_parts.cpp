@@ -1,5 +1,7 @@
 #include "layers/vision_parts.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 
 namespace cbwc {
@@ -11,6 +13,10 @@ void check_numbers(const VisionConfig& c) {
              "model: mlp_ratio ", c.mlp_ratio, " leaves no hidden channel");
   CBWC_CHECK(c.drop_path >= 0 && c.drop_path < 1, "model: drop_path must lie in [0, 1), got ",
              c.drop_path);
+}
+
+std::string head_text(const VisionConfig& config) {
+  return config.head ? fmt::format("{} classes", config.classes) : "no head";
 }
 
 ModelInput example_images(int64_t batch, int64_t channels, int64_t side, DType dtype,

@@ -17,12 +17,15 @@ struct VisionConfig {
   DropoutPlacement dropout_placement = DropoutPlacement::element;
   Gelu gelu = Gelu::erf;
   int64_t classes = 0;
+  bool head = true;  // false: logits() gives what the final norm does, (B, T, C)
   DType dtype = DType::f32;
   double init_std = 0.02;
 };
 
 // Error for a number beside the sizes that is out of range.
 void check_numbers(const VisionConfig& config);
+
+std::string head_text(const VisionConfig& config);  // "10 classes", "no head"
 
 // Standard normal pixels (batch, channels, side, side).
 ModelInput example_images(int64_t batch, int64_t channels, int64_t side, DType dtype,

@@ -18,10 +18,10 @@ namespace {
 constexpr Choices<Pool, 2> kPools = {{{"class_token", Pool::class_token}, {"mean", Pool::mean}}};
 
 VitConfig checked(const VitConfig& c) {
-  CBWC_CHECK(
-      c.image > 0 && c.patch > 0 && c.layers > 0 && c.dim > 0 && c.heads > 0 && c.classes > 0,
-      "model: image, patch, layers, dim, heads and classes must be positive, got ", c.image, ", ",
-      c.patch, ", ", c.layers, ", ", c.dim, ", ", c.heads, ", ", c.classes);
+  CBWC_CHECK(c.image > 0 && c.patch > 0 && c.layers > 0 && c.dim > 0 && c.heads > 0 &&
+                 (c.classes > 0 || !c.head),
+             "model: image, patch, layers, dim, heads and classes must be positive, got ", c.image,
+             ", ", c.patch, ", ", c.layers, ", ", c.dim, ", ", c.heads, ", ", c.classes);
   CBWC_CHECK(c.dim % c.heads == 0, "model: dim ", c.dim, " is not divisible by heads ", c.heads);
   check_numbers(c);
   return c;
@@ -67,14 +67,14 @@ Vit::Vit(const VitConfig& config, uint64_t seed)
         std::make_unique<TransformerBlock>(this, fmt::format("blocks.{}", i), block, init, init));
   }
   norm_ = make_norm(this, "norm", c.norm, c.dim, c.norm_eps, c.norm_bias, c.dtype);
-  head_ = std::make_unique<Linear>(this, "head", c.dim, c.classes, true, init);
+  if (c.head) head_ = std::make_unique<Linear>(this, "head", c.dim, c.classes, true, init);
   project_parameters();
 }
 
 std::string Vit::describe() const {
-  return fmt::format("ViT, {} layers, dim {}, {} heads, image {}, patch {}, {} classes, {}, {}",
+  return fmt::format("ViT, {} layers, dim {}, {} heads, image {}, patch {}, {}, {}, {}",
                      config_.layers, config_.dim, config_.heads, config_.image, config_.patch,
-                     config_.classes, pool_name(config_.pool), norm_name(config_.norm));
+                     head_text(config_), pool_name(config_.pool), norm_name(config_.norm));
 }
 
 Variable Vit::embed(const Tensor& images, const Context& context) {
@@ -93,6 +93,7 @@ Variable Vit::embed(const Tensor& images, const Context& context) {
 Variable Vit::logits(const ModelInput& input, const Context& context) {
   Variable x = embed(input.images, context);
   for (auto& block : blocks_) x = run_block(*block, x, context);
+  if (head_ == nullptr) return norm_->forward(x, context);
   if (class_token_ == nullptr) return head_->forward(mean(norm_->forward(x, context), {1}));
   const Variable first = reshape(slice(x, 1, 0, 1), {x.size(0), x.size(2)});
   return head_->forward(norm_->forward(first, context));

@@ -1,6 +1,6 @@
 // Vision Transformer (Dosovitskiy et al., 2021): patches, learned positions, pre-norm blocks, final
-// norm, and a head that reads a class token or the mean over the patches. Weights are drawn with
-// init_std, biases zero. Every norm folds: 2 layers + 1 (method.md 6).
+// norm, and a head that reads a class token or the mean over the patches, or none. Weights are
+// drawn with init_std, biases zero. Every norm folds: 2 layers + 1 (method.md 6).
 #pragma once
 #include "layers/embedding.h"
 #include "layers/patch_embedding.h"
@@ -25,7 +25,8 @@ class Vit : public Model {
   Vit(const VitConfig& config, uint64_t seed);  // Error for sizes that do not fit together
   std::string describe() const override;
   const VitConfig& config() const { return config_; }
-  // images of the configured size alone, as the positions are learned -> (B, classes)
+  // images of the configured size alone, as the positions are learned -> (B, classes); without a
+  // head (B, T, dim), the class token first
   Variable logits(const ModelInput& input, const Context& context) override;
   DType dtype() const override { return config_.dtype; }
   ModelInput example(int64_t batch, uint64_t seed) const override;
@@ -41,7 +42,7 @@ class Vit : public Model {
   std::unique_ptr<Dropout> dropout_;
   std::vector<std::unique_ptr<TransformerBlock>> blocks_;
   std::unique_ptr<NormLayer> norm_;
-  std::unique_ptr<Linear> head_;
+  std::unique_ptr<Linear> head_;  // null without
 };
 
 }  // namespace cbwc

@@ -17,7 +17,8 @@
 namespace cbwc::testing {
 
 inline const std::vector<std::string> kHfFamilies = {
-    "gpt2", "opt", "phi", "bloom", "bert_mlm", "bert_classifier", "bert_model", "vit", "swin"};
+    "gpt2", "opt",  "phi",        "bloom",      "bert_mlm",      "bert_classifier", "bert_model",
+    "vit",  "swin", "gpt2_inner", "bert_types", "bert_one_type", "vit_model",       "swin_model"};
 
 inline std::string hf_fixture(const std::string& family) {
   return std::string(CBWC_SOURCE_DIR) + "/tests/fixtures/hf_" + family;
@@ -40,7 +41,7 @@ inline ModelInput hf_input(const HfDescription& d) {
   std::vector<int32_t> ids, types;
   for (int64_t i = 0; i < kBatch * kTokens; ++i) {
     ids.push_back(static_cast<int32_t>((i * i + 3 * i) % kVocab));
-    types.push_back(static_cast<int32_t>(i % kTokens * 2 / kTokens));
+    types.push_back(static_cast<int32_t>(i % kTokens * d.config.model.token_types / kTokens));
   }
   input.ids = Tensor::from(ids, {kBatch, kTokens});
   if (d.config.model.family == "bert") input.token_types = Tensor::from(types, {kBatch, kTokens});

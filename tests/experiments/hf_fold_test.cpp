@@ -51,7 +51,14 @@ std::vector<Case> cases() {
           {"bert_classifier", plain, 1},
           {"bert_model", plain, 1},
           {"vit", plain, 5},
-          {"swin", plain, 4}};
+          {"swin", plain, 4},
+          {"gpt2_inner", plain, 5},
+          {"gpt2_inner", plain, 5, true},
+          {"bert_types", plain, 1},
+          {"bert_one_type", plain, 1},
+          {"vit_model", plain, 5},
+          {"vit_model", plain, 5, true},
+          {"swin_model", plain, 4}};
 }
 
 std::string title(const Case& c) {

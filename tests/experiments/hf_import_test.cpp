@@ -6,6 +6,7 @@
 #include "experiments/detect.h"
 #include "experiments/hf_folder.h"
 #include "experiments/hf_import.h"
+#include "experiments/initial_weights.h"
 #include "experiments/json_output.h"
 #include "experiments/model_graph.h"
 #include "tests/data/temporary_folder.h"
@@ -92,7 +93,6 @@ TEST_CASE("options that would change the function are refused by name") {
   const std::vector<Case> cases = {{"gpt2", "scale_attn_by_inverse_layer_idx", true},
                                    {"gpt2", "scale_attn_weights", false},
                                    {"gpt2", "activation_function", "relu"},
-                                   {"gpt2", "n_inner", 24},
                                    {"gpt2", "add_cross_attention", true},
                                    {"opt", "do_layer_norm_before", false},
                                    {"opt", "word_embed_proj_dim", 8},
@@ -116,7 +116,6 @@ TEST_CASE("options that would change the function are refused by name") {
                                    {"phi", "hidden_act", "relu"},
                                    {"bloom", "n_inner", 24},
                                    {"bloom", "tie_word_embeddings", false},
-                                   {"bert_mlm", "type_vocab_size", 3},
                                    {"bert_mlm", "add_cross_attention", true},
                                    {"bert_mlm", "tie_word_embeddings", false},
                                    {"vit", "hidden_act", "quick_gelu"},
@@ -130,8 +129,12 @@ TEST_CASE("options that would change the function are refused by name") {
   check_says(with_option("opt", "do_layer_norm_before", false), "350m");
   check_says(with_option("gpt2", "architectures", {"GPT2DoubleHeadsModel"}),
              "known are GPT2LMHead");
-  check_says(with_option("vit", "architectures", {"ViTModel"}),
-             "architecture ViTModel cannot be read");
+  for (const char* family : {"ViT", "Swin"}) {
+    const std::string masked = std::string(family) + "ForMaskedImageModeling";
+    check_says(with_option("vit", "architectures", {masked}),
+               "architecture " + masked + " cannot be read");
+  }
+  check_says(with_option("bloom", "n_inner", 24), "a BLOOM of transformers has an MLP of four");
   check_says(with_option("gpt2", "model_type", "opt"), "model_type");
   check_says(with_option("gpt2", "n_layer", "two"), "n_layer");
   check_says(with_option("gpt2", "hidden_size", 32), "different values");
@@ -232,6 +235,69 @@ TEST_CASE("detect --train of a model folder has its dropout in it") {
   CHECK(foldable(json::object(), true) == 0);  // 0.1
   CHECK(foldable(off, true) == 5);
   CHECK(foldable(json::object(), false) == 5);
+}
+
+TEST_CASE("widths of the MLP and kinds of token come from config.json, in bounds") {
+  for (const json& value : std::vector<json>{0, -4, 24.5, 64.0, 1e30, "64", true, 16001, INT32_MAX,
+                                             int64_t{1} << 40, json::array({64})})
+    check_says(with_option("gpt2", "n_inner", value), "config.json: n_inner is " + value.dump());
+  for (const json& value : std::vector<json>{0, -1, 1.5, 2.0, "2", true, 65537, INT32_MAX,
+                                             int64_t{1} << 40, json::array({2})})
+    check_says(with_option("bert_mlm", "type_vocab_size", value),
+               "config.json: type_vocab_size is " + value.dump());
+  // What the file holds must agree.
+  check_says(with_option("gpt2", "n_inner", 24),
+             "transformer.h.0.mlp.c_fc.bias F64 (64), but config.json's n_inner is 24");
+  check_says(with_option("bert_mlm", "type_vocab_size", 3),
+             "bert.embeddings.token_type_embeddings.weight F64 (2, 16), expected (3, 16)");
+  // Controls: absent or null they are what transformers takes then.
+  CHECK(with_option("gpt2", "n_inner", nullptr).empty());
+  CHECK(with_option("gpt2", "n_inner", 64).empty());
+  CHECK(with_option("bloom", "n_inner", 64).empty());
+  json config = fixture_config("bert_mlm");
+  config.erase("type_vocab_size");
+  CHECK(answer(config, fixture_items("bert_mlm")).empty());
+  check_says(answer(config, fixture_items("bert_types")), "token_type_embeddings.weight F64 (3,");
+}
+
+// Every width of an MLP has a ratio that gives it again.
+TEST_CASE("no width of the MLP is lost between config.json and the config") {
+  json config = fixture_config("gpt2");
+  for (const int64_t dim : {1, 3, 12, 49, 768, 769, 1280, 4097}) {
+    config["n_embd"] = dim;
+    for (int64_t width = 1; width <= 5 * dim; width += 1 + dim / 50) {
+      config["n_inner"] = width;
+      const HfDescription d = read_hf_config(config, "config.json");
+      const json written = write_hf_config(d.config, d.shape, {});
+      INFO(dim << " " << width);
+      REQUIRE(written.at("n_inner") == (width == 4 * dim ? json() : json(width)));
+      REQUIRE(d.config.model.mlp_ratio * static_cast<double>(dim) == static_cast<double>(width));
+    }
+  }
+}
+
+TEST_CASE("a model without a head is read with its pooler or without, and no other's head") {
+  for (const std::string family : {"vit_model", "bert_model"}) {
+    INFO(family);
+    const HfImport with = import_model(fixture_folder(family));
+    CHECK(with.kept.size() == 2);
+    CHECK(with.kept.count("pooler.dense.weight") == 1);
+    CHECK(with.description.config.model.task == "hidden_states");
+    CHECK(with.description.shape.classes == 0);
+    const Items items =
+        without(without(fixture_items(family), "pooler.dense.weight"), "pooler.dense.bias");
+    std::vector<std::string> notes;
+    CHECK(answer(fixture_config(family), items, &notes).empty());
+    CHECK(notes.empty());
+  }
+  for (const std::string family : {"vit", "swin"}) {
+    check_says(with_option(family, "architectures", {family == "vit" ? "ViTModel" : "SwinModel"}),
+               "not known: classifier.bias (5), classifier.weight");
+    check_says(
+        with_option(family + "_model", "architectures",
+                    {family == "vit" ? "ViTForImageClassification" : "SwinForImageClassification"}),
+        "missing: classifier.weight, classifier.bias");
+  }
 }
 
 TEST_CASE("every tensor is accounted for by name") {
@@ -535,6 +601,34 @@ TEST_CASE("an imported model is a run folder") {
   for (const auto& [name, value] : m.model->state())
     CHECK(value.to_vector<double>() == loaded.model->parameter(name)->value().to_vector<double>());
   check_says(message_of<Error>([&] { save_import(m, "somewhere", out); }), "exists");
+}
+
+TEST_CASE("a classifier starts from a model without a head") {
+  for (const std::string family : {"vit_model", "swin_model", "bert_one_type"}) {
+    INFO(family);
+    const TemporaryFolder folder;
+    const HfImport m = import_model(fixture_folder(family));
+    save_import(m, "somewhere", folder.file("imported"));
+    Config config = m.description.config;
+    const bool bert = config.model.family == "bert";
+    config.model.task = bert ? "mlm" : "classification";
+    const auto model = build_model(config, {.vocab = 13, .classes = 3}, 2);
+    const std::vector<std::string> notes =
+        load_initial_weights(*model, config, folder.file("imported"));
+    REQUIRE(notes.size() == 2);
+    check_says(notes[1],
+               bert ? "; not used: classifier.bias" : "the head is new (head.bias, head.weight)");
+    for (const auto& [name, value] : m.model->state())
+      if (model->state().count(name) > 0)
+        CHECK(model->parameter(name)->value().to_vector<double>() == value.to_vector<double>());
+    config.model.token_types = 4;
+    if (bert)
+      check_says(message_of<Error>([&] {
+                   load_initial_weights(*build_model(config, {.vocab = 13}, 2), config,
+                                        folder.file("imported"));
+                 }),
+                 "model.token_types is 1 in ");
+  }
 }
 
 TEST_CASE("export refuses what transformers has no class for") {

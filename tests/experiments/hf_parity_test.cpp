@@ -130,6 +130,11 @@ TEST_CASE("export writes the file that was imported") {
       }
       const HfImport again = import_model(out);
       CHECK(relative_difference(logits_of(m), logits_of(again)) == 0);
+      CHECK(again.description.architecture == d.architecture);
+      for (const auto& [key, value] : again.config_json.items()) {
+        INFO(key << " is " << value);
+        CHECK((!with_base || m.config_json.at(key) == value));
+      }
     }
   }
 }

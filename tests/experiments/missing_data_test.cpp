@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "data/sequence_file.h"
 #include "data/token_file.h"
+#include "experiments/equiv.h"
 #include "experiments/json_output.h"
 #include "experiments/trainer.h"
 #include "experiments/training_data.h"
@@ -171,6 +173,33 @@ TEST_CASE("A classifier has the classes of its data, no more and no fewer") {
     }
 }
 
+TEST_CASE("Hidden states have nothing to train, pairs of texts need two kinds of token") {
+  TemporaryFolder folder;
+  for (const auto& [name, instead] :
+       {std::pair("vit", "take classification"), std::pair("bert", "take mlm or classification")}) {
+    const Config config =
+        parse_config(testing::family_toml(folder, name), name, {"model.task=hidden_states"});
+    CHECK_THROWS_WITH(open_data(config),
+                      StartsWith("model.task hidden_states") && ContainsSubstring(instead));
+    CHECK_THROWS_WITH(run_equiv(config, {}), StartsWith("model.task hidden_states"));
+  }
+  SequenceFile pairs(
+      SequenceKind::classification,
+      Tokenizer::wordpiece({"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"}, true), std::nullopt,
+      {"x", "y"}, "");
+  for (const char* split : {"train", "val"})
+    for (const int32_t label : {0, 1})
+      pairs.add(split, {.first = "a", .second = "a a", .label = label}, true);
+  pairs.write(folder.file("pairs_of_texts.h5"));
+  const auto opened = [&](int kinds) {
+    open_data(parse_config(testing::family_toml(folder, "bert"), "bert",
+                           {"data.file=" + folder.file("pairs_of_texts.h5"), "model.vocab=0",
+                            "model.classes=0", "model.token_types=" + std::to_string(kinds)}));
+  };
+  CHECK_NOTHROW(opened(2));
+  CHECK_THROWS_WITH(opened(1), StartsWith("model.token_types is 1, but "));
+}
+
 TEST_CASE("A key that a family does not read is refused, not passed over") {
   TemporaryFolder folder;
   const auto refused = [&](const std::string& name, const std::string& set) {
@@ -184,13 +213,17 @@ TEST_CASE("A key that a family does not read is refused, not passed over") {
   refused("vit", "model.placement=post");
   refused("swin", "model.qk_norm=rmsnorm");
   refused("opt", "model.qk_norm=layernorm");
-  refused("gpt", "model.mlp_ratio=2.0");
+  refused("gpt", "model.token_types=3");
+  refused("vit", "model.token_types=1");
   refused("bert", "augment.flip=true");
   refused("vit", "model.tied_head=false");
   refused("bert", "run.beam=3");
   refused("opt", "data.mask_probability=0.3");
   refused("opt", "model.folded_tie=rank_one");
   refused("translation", "model.task=mlm");
+  CHECK_THROWS_WITH(
+      parse_config(testing::family_toml(folder, "vit"), "vit.toml", {"model.task=mlm"}),
+      StartsWith("--set model.task=mlm: model.task mlm is for bert; a model of family vit"));
   // A default may be said to any; a complete config of a run says them all.
   const std::string toml = testing::family_toml(folder, "swin");
   const Config config = parse_config(toml, "swin.toml", {"model.placement=pre"});

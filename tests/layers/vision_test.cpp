@@ -18,7 +18,7 @@ struct Options {
   double dropout = 0, drop_path = 0;
   DropoutPlacement placement = DropoutPlacement::element;
   Pool pool = Pool::class_token;
-  bool patch_norm = true;
+  bool patch_norm = true, head = true;
 };
 
 std::unique_ptr<Model> swin(const Options& o) {
@@ -34,6 +34,7 @@ std::unique_ptr<Model> swin(const Options& o) {
   c.drop_path = o.drop_path;
   c.dropout_placement = o.placement;
   c.patch_norm = o.patch_norm;
+  c.head = o.head;
   c.dtype = DType::f64;
   c.init_std = 0.2;  // larger than Swin's, so that every term matters at this size
   return std::make_unique<Swin>(c, 1);
@@ -52,6 +53,7 @@ std::unique_ptr<Model> vit(const Options& o) {
   c.drop_path = o.drop_path;
   c.dropout_placement = o.placement;
   c.pool = o.pool;
+  c.head = o.head;
   c.dtype = DType::f64;
   c.init_std = 0.2;
   return std::make_unique<Vit>(c, 1);
@@ -185,6 +187,33 @@ TEST_CASE("ViT folds in all 2L + 1 norms, exactly") {
     const Tensor before = model->logits(input, {}).value();
     apply_fold(*folded, plan_fold(d, {}));
     CHECK(relative_difference(before, folded->logits(input, {}).value()) < 1e-12);
+  }
+}
+
+TEST_CASE("without a head the output is what the head would read") {
+  for (const Maker make : kMakers) {
+    const auto model = make({}), bare = make({.head = false});
+    CHECK(bare->find("head") == nullptr);
+    CHECK(bare->describe().find("no head") != std::string::npos);
+    randomize(*model, 5);
+    NamedTensors state = model->state();
+    const Tensor weight = state.at("head.weight"), bias = state.at("head.bias");
+    state.erase("head.weight");
+    state.erase("head.bias");
+    bare->load_state(state);
+    const ModelInput input = model->example(2, 1);
+    const Tensor logits = model->logits(input, {}).value(), x = bare->logits(input, {}).value();
+    const bool swin_model = make == swin;
+    CHECK(x.shape() == (swin_model ? Shape{2, 9, 8} : Shape{2, 10, 8}));
+    // Swin's head reads the mean over the last map, ViT's the class token, which comes first.
+    const Variable read =
+        swin_model ? mean(x, {1}) : reshape(slice(x, 1, 0, 1), {x.size(0), x.size(2)});
+    CHECK(relative_difference(logits, linear(read, weight, bias).value()) < 1e-14);
+    for (const Norm norm : {Norm::layernorm, Norm::cbwc_rmsnorm}) {
+      const auto arm = make({.norm = norm, .head = false});
+      const ModelStep step = model_step(*arm, input, random_targets(x, 1));
+      CHECK(step.gradients.size() == arm->parameters().size());
+    }
   }
 }
 
