@@ -110,6 +110,7 @@ OpenedRun open_run(const std::string& path, const std::string& eval_split,
   OpenedRun run;
   run.config = loaded.config;
   run.step = loaded.attributes.at("step");
+  CBWC_CHECK(file.empty() || std::filesystem::exists(file), "--data ", file, ": no such file");
   if (!file.empty()) run.config.data.file = file;
   CBWC_CHECK(!run.config.data.file.empty(), path,
              ": has no data file; --data FILE.h5 measures it on one that `cbwc data` made, "

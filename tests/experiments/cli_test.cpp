@@ -74,7 +74,7 @@ TEST_CASE("a number out of its range is told what was expected") {
                               "equiv", "data", "eval", "generate"}) {
     const std::string help = run(std::string(command) + " --help").text;
     INFO(command << ": " << help);
-    for (const char* other : {"POSITIVE", "NONNEGATIVE", "in ["})
+    for (const char* other : {"POSITIVE", "NONNEGATIVE", "INT in [", "FLOAT in ["})
       CHECK(help.find(other) == std::string::npos);
   }
 }

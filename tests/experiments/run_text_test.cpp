@@ -233,15 +233,15 @@ TEST_CASE("modules and poolings of sentence-transformers that embed does not com
   check({pooling, normal}, mean, "");
   check({pooling, dense, normal}, mean, "2_Dense (s.models.Dense)");
   check({pooling, dense, normal}, mean, "2_Dense (s.models.Dense)", " --pooling mean");
-  check({pooling}, {{"pooling_mode_mean_tokens", true}, {"pooling_mode_cls_token", true}},
-        "'cls and mean'");
-  check({pooling}, {{"pooling_mode_max_tokens", true}}, "'max_tokens'");
-  check({pooling}, {{"pooling_mode_mean_tokens", false}}, "'none'");
-  check({pooling}, {{"pooling_mode", "cls"}}, "");
-  check({pooling}, {{"pooling_mode", {"cls", "mean"}}}, "'cls and mean'");
+  check(json::array({pooling}),
+        {{"pooling_mode_mean_tokens", true}, {"pooling_mode_cls_token", true}}, "'cls and mean'");
+  check(json::array({pooling}), {{"pooling_mode_max_tokens", true}}, "'max_tokens'");
+  check(json::array({pooling}), {{"pooling_mode_mean_tokens", false}}, "'none'");
+  check(json::array({pooling}), {{"pooling_mode", "cls"}}, "");
+  check(json::array({pooling}), {{"pooling_mode", {"cls", "mean"}}}, "'cls and mean'");
   json other = pooling;
   other["path"] = "9_Pooling";
-  check({other}, {{"pooling_mode_max_tokens", true}}, "'max_tokens'");
+  check(json::array({other}), {{"pooling_mode_max_tokens", true}}, "'max_tokens'");
 }
 
 TEST_CASE("embed: HDF5, bad input, and a BERT that was trained here") {
