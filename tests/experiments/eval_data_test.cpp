@@ -1,5 +1,6 @@
 // eval --data: classifiers of Hugging Face folders on files that `cbwc data` makes, against slow
 // loops here and, where it is there, against transformers with the folder's own preprocessing.
+#include <algorithm>
 #include <filesystem>
 
 #include "data/image_file.h"
