@@ -442,10 +442,10 @@ TEST_CASE("kept weights are written by names like all others, whatever names the
   REQUIRE_FALSE(run_fold(request_for({"bert_model", {}, 1}, prefixed.path(), folded)).failed);
   write_hf_folder(hf_folder_of(load_model(prefixed.path())), out);
   for (const std::string& written : {folded, out}) {
-    for (const Safetensors::Entry& e : Safetensors(written).entries())
+    const Safetensors result(written);
+    for (const Safetensors::Entry& e : result.entries())
       CHECK(e.name.rfind(prefix, 0) == std::string::npos);
-    CHECK(Safetensors(written).read(pooler).to_vector<double>() ==
-          file.read(pooler).to_vector<double>());
+    CHECK(result.read(pooler).to_vector<double>() == file.read(pooler).to_vector<double>());
     CHECK(difference(hf_fixture("bert_model"), written) <= kExact);
   }
   CHECK(read_json(folded + "/" + kNoteFile).at("kept") ==

@@ -1,6 +1,9 @@
 // What Swin and ViT share: arms, projection, DropPath; and ViT's verdicts.
 #include <cmath>
 
+#include "autograd/ops/linear.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/shape.h"
 #include "layers/compare.h"
 #include "layers/folding.h"
 #include "layers/swin.h"
