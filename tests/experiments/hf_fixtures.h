@@ -93,14 +93,14 @@ inline std::string python_with_transformers() {
   return "";
 }
 
-// As add_pooling_layer=False leaves one out.
-inline void write_bert_without_pooler(const TemporaryFolder& folder) {
-  const Safetensors file(hf_fixture("bert_model"));
+// tests/fixtures/hf_FAMILY without its pooler, as add_pooling_layer=False leaves it out.
+inline void write_without_pooler(const std::string& family, const std::string& folder) {
+  const Safetensors file(hf_fixture(family));
   std::vector<SafetensorsItem> items;
   for (const Safetensors::Entry& e : file.entries())
-    if (e.name.rfind("pooler.", 0) != 0) items.push_back({e.name, file.read(e)});
-  write_safetensors(folder.file("model.safetensors"), items, file.metadata());
-  write_bytes(folder.file("config.json"), read_bytes(hf_fixture("bert_model") + "/config.json"));
+    if (e.name.find("pooler.") == std::string::npos) items.push_back({e.name, file.read(e)});
+  write_safetensors(folder + "/model.safetensors", items, file.metadata());
+  write_bytes(folder + "/config.json", read_bytes(hf_fixture(family) + "/config.json"));
 }
 
 }  // namespace cbwc::testing

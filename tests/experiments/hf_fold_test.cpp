@@ -454,7 +454,7 @@ TEST_CASE("kept weights are written by names like all others, whatever names the
 
 TEST_CASE("the note tells the loader of a BertModel that has no pooler") {
   const TemporaryFolder bare, folder;
-  write_bert_without_pooler(bare);
+  write_without_pooler("bert_model", bare.path());
   run_fold(request_for({"bert_model", {}, 1}, bare.path(), folder.file("folded")));
   CHECK(read_json(folder.file("folded") + "/" + kNoteFile).at("options") ==
         json{{"add_pooling_layer", false}});

@@ -263,6 +263,7 @@ TEST_CASE("widths of the MLP and kinds of token come from config.json, in bounds
 // Every width of an MLP has a ratio that gives it again.
 TEST_CASE("no width of the MLP is lost between config.json and the config") {
   json config = fixture_config("gpt2");
+  config["n_head"] = 1;
   for (const int64_t dim : {1, 3, 12, 49, 768, 769, 1280, 4097}) {
     config["n_embd"] = dim;
     for (int64_t width = 1; width <= 5 * dim; width += 1 + dim / 50) {
