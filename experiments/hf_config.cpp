@@ -6,6 +6,7 @@
 
 #include "core/text.h"
 #include "experiments/hf_options.h"
+#include "layers/mlp.h"
 
 namespace cbwc {
 namespace {
@@ -42,14 +43,13 @@ constexpr int64_t kMostTypes = 65536;
 constexpr size_t kMostStages = 16;       // each is twice as wide as the one before
 constexpr double kMostSwinRatio = 1000;  // of model.mlp_ratio
 
-// A ratio that gives exactly this width again.
+// The ratio that gives this width again (mlp_width).
 double ratio_of(int64_t hidden, int64_t dim, const HfOptions& o, const char* name) {
-  const auto d = static_cast<double>(dim), h = static_cast<double>(hidden);
-  const double ratio = h / d;
-  for (const double r : {ratio, std::nextafter(ratio, HUGE_VAL), std::nextafter(ratio, 0.0)})
-    if (r > 0 && r <= kWidestMlp && r * d == h) return r;
-  o.refuse(name, std::to_string(hidden) +
-                     ": the MLP's width must be positive, and at most 1000 times the model's");
+  const double ratio = static_cast<double>(hidden) / static_cast<double>(dim);
+  if (!(ratio > 0 && ratio <= kWidestMlp))
+    o.refuse(name, std::to_string(hidden) +
+                       ": the MLP's width must be positive, and at most 1000 times the model's");
+  return ratio;
 }
 
 double eps_of(HfOptions& o, const char* name) {
@@ -74,9 +74,7 @@ std::string gelu_form(HfOptions& o, const char* name) {
 }
 const char* gelu_name(const Config::Model& m) { return m.gelu == "erf" ? "gelu" : "gelu_new"; }
 
-int64_t width_of(const Config::Model& m) {
-  return std::llround(m.mlp_ratio * static_cast<double>(m.dim));
-}
+int64_t width_of(const Config::Model& m) { return mlp_width(m.mlp_ratio, m.dim); }
 
 void read_gpt(HfOptions& o, Config::Model& m, DataShape& shape) {
   shape.vocab = o.integer({"vocab_size"});

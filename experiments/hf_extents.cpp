@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "core/check.h"
+#include "layers/mlp.h"
 
 namespace cbwc {
 namespace {
@@ -32,10 +33,7 @@ class Extents {
   std::vector<HfExtent> all_;
 };
 
-// The MLP's, from the ratio that gives it exactly.
-int64_t width_of(const Config::Model& m) {
-  return std::llround(m.mlp_ratio * static_cast<double>(m.dim));
-}
+int64_t width_of(const Config::Model& m) { return mlp_width(m.mlp_ratio, m.dim); }
 
 Extents gpt_extents(const Config::Model& m) {
   return Extents("transformer.")

@@ -1,12 +1,12 @@
 #include "experiments/model_build.h"
 
-#include <cmath>
 
 #include "layers/baselines.h"
 #include "layers/bert.h"
 #include "layers/decoder.h"
 #include "layers/encoder_decoder.h"
 #include "layers/gpt.h"
+#include "layers/mlp.h"
 #include "layers/swin.h"
 #include "layers/vit.h"
 
@@ -31,10 +31,12 @@ void copy_common(const Config::Model& m, Target& c) {
 Gelu gelu_of(const Config::Model& m) { return m.gelu == "erf" ? Gelu::erf : Gelu::tanh; }
 
 int64_t hidden_of(const Config::Model& m) {
-  const double hidden = m.mlp_ratio * static_cast<double>(m.dim);
-  CBWC_CHECK(hidden >= 1 && hidden == std::floor(hidden), "model.mlp_ratio ", m.mlp_ratio,
-             " times model.dim ", m.dim, " is ", hidden, ", expected a whole number");
-  return static_cast<int64_t>(hidden);
+  const double product = m.mlp_ratio * static_cast<double>(m.dim);
+  const int64_t hidden = mlp_width(m.mlp_ratio, m.dim);
+  CBWC_CHECK(hidden >= 1 && product - static_cast<double>(hidden) < 1e-9 * product,
+             "model.mlp_ratio ", m.mlp_ratio, " times model.dim ", m.dim, " is ", product,
+             ", expected a whole number");
+  return hidden;
 }
 
 void copy_text(const Config::Model& m, const DataShape& shape, TextConfig& c) {

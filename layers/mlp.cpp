@@ -2,7 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <limits>
+
 namespace cbwc {
+
+int64_t mlp_width(double ratio, int64_t dim) {
+  const double width = ratio * static_cast<double>(dim);
+  return static_cast<int64_t>(width * (1 + 4 * std::numeric_limits<double>::epsilon()));
+}
 namespace {
 
 const char* label(Activation activation) {

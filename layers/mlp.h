@@ -5,6 +5,10 @@
 
 namespace cbwc {
 
+// ratio x dim, rounded down as timm and transformers do, where rounding leaves a doubt: a ratio
+// that was made by a division gives the width that was divided.
+int64_t mlp_width(double ratio, int64_t dim);
+
 class Mlp : public Module {
  public:
   Mlp(Module* parent, const std::string& name, int64_t dim, int64_t hidden, Activation activation,

@@ -39,9 +39,8 @@ SwinBlock::SwinBlock(Module* parent, const std::string& name, const SwinConfig& 
       norm1_(make_norm(this, "norm1", c.norm, attention.dim, c.norm_eps, c.norm_bias, init.dtype)),
       attention_(this, "attn", attention, init, branch),
       norm2_(make_norm(this, "norm2", c.norm, attention.dim, c.norm_eps, c.norm_bias, init.dtype)),
-      mlp_(this, "mlp", attention.dim,
-           static_cast<int64_t>(c.mlp_ratio * static_cast<double>(attention.dim)),
-           activation_of(c.gelu), init, init, branch) {}
+      mlp_(this, "mlp", attention.dim, mlp_width(c.mlp_ratio, attention.dim), activation_of(c.gelu),
+           init, init, branch) {}
 
 std::string SwinBlock::describe() const { return "block, pre-norm"; }
 

@@ -59,7 +59,7 @@ Vit::Vit(const VitConfig& config, uint64_t seed)
         branch_,
         Placement::pre,
         activation_of(c.gelu),
-        static_cast<int64_t>(c.mlp_ratio * static_cast<double>(c.dim))};
+        mlp_width(c.mlp_ratio, c.dim)};
     if (c.layers > 1)
       block.branch.drop_path =
           c.drop_path * static_cast<double>(i) / static_cast<double>(c.layers - 1);

@@ -9,6 +9,7 @@
 #include "experiments/initial_weights.h"
 #include "experiments/json_output.h"
 #include "experiments/model_graph.h"
+#include "layers/mlp.h"
 #include "tests/data/temporary_folder.h"
 #include "tests/support/catch.h"
 
@@ -272,7 +273,7 @@ TEST_CASE("no width of the MLP is lost between config.json and the config") {
       const json written = write_hf_config(d.config, d.shape, {});
       INFO(dim << " " << width);
       REQUIRE(written.at("n_inner") == (width == 4 * dim ? json() : json(width)));
-      REQUIRE(d.config.model.mlp_ratio * static_cast<double>(dim) == static_cast<double>(width));
+      REQUIRE(mlp_width(d.config.model.mlp_ratio, dim) == width);
     }
   }
 }
