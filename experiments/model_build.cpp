@@ -1,6 +1,5 @@
 #include "experiments/model_build.h"
 
-
 #include "layers/baselines.h"
 #include "layers/bert.h"
 #include "layers/decoder.h"
