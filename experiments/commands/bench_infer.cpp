@@ -160,8 +160,9 @@ void add_infer_bench(CLI::App& bench, CommandContext& context) {
       ->check(at_least(0));
   command
       ->add_option("--least-repeats", o->bench.least_repeats,
-                   "timed passes of each arm, however long (default 6, at least 5)")
-      ->check(between(5, 1'000'000));
+                   "timed passes of each arm, however long (default 6, the fewest that "
+                   "give a 95 % interval)")
+      ->check(between(6, 1'000'000));
   command
       ->add_option("--most-seconds", o->bench.most_seconds,
                    "leave out a shape whose least repeats would take longer (default 600)")

@@ -67,7 +67,7 @@ TEST_CASE("a number out of its range is told what was expected") {
   check_mistake("bench infer --seconds nan", "--seconds: got nan, expected a number");
   check_mistake("bench infer --seconds inf", "--seconds: got inf, expected a number");
   check_mistake("bench infer --memory 0", "--memory: got 0, expected above 0 ");
-  check_mistake("bench infer --least-repeats 4", "expected 5 to 1000000 ");
+  check_mistake("bench infer --least-repeats 5", "expected 6 to 1000000 ");
   check_mistake("data text --val 1.5", "--val: got 1.5, expected 0 to 1 ");
   // Every such option says it in its own words: none is left to CLI11's.
   for (const char* command : {"embed", "bench ops", "bench train", "bench load", "bench infer",
