@@ -8,7 +8,7 @@ namespace cbwc {
 std::string escape_html(const std::string& text);
 
 // What a file calls something, for one line on a terminal: bytes that are no printable ASCII as
-// \\xNN, and the end of a long one left out.
+// \xNN, and the end of a long one left out.
 std::string printable(const std::string& text);
 
 }  // namespace cbwc
