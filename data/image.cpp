@@ -16,10 +16,19 @@ struct Window {
   std::vector<float> weights;
 };
 
-// Pillow's windows: a triangle of half-width max(in / out, 1) around each output's centre.
-std::vector<Window> windows(int64_t in, int64_t out) {
+double weight_at(double distance, ResizeFilter filter) {
+  const double x = std::abs(distance);
+  if (filter == ResizeFilter::bilinear) return std::max(1 - x, 0.0);
+  constexpr double a = -0.5;
+  if (x < 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
+  return x < 2 ? (((x - 5) * x + 8) * x - 4) * a : 0;
+}
+
+// Pillow's windows: the filter, max(in / out, 1) times as wide, around each output's centre.
+std::vector<Window> windows(int64_t in, int64_t out, ResizeFilter filter) {
   const double scale = static_cast<double>(in) / static_cast<double>(out);
-  const double support = std::max(scale, 1.0);
+  const double stretch = std::max(scale, 1.0);
+  const double support = stretch * (filter == ResizeFilter::bilinear ? 1 : 2);
   std::vector<Window> all(static_cast<size_t>(out));
   for (int64_t i = 0; i < out; ++i) {
     const double centre = (static_cast<double>(i) + 0.5) * scale;
@@ -28,8 +37,7 @@ std::vector<Window> windows(int64_t in, int64_t out) {
     std::vector<double> weights;
     double sum = 0;
     for (int64_t j = first; j < last; ++j) {
-      const double distance = std::abs((static_cast<double>(j) + 0.5 - centre) / support);
-      weights.push_back(std::max(1 - distance, 0.0));
+      weights.push_back(weight_at((static_cast<double>(j) + 0.5 - centre) / stretch, filter));
       sum += weights.back();
     }
     Window& window = all[static_cast<size_t>(i)];
@@ -39,9 +47,15 @@ std::vector<Window> windows(int64_t in, int64_t out) {
   return all;
 }
 
-Image resize_rows(const Image& image, int64_t width) {
+// Its negative weights reach beyond black and white at edges.
+void keep_in_range(Image& image, ResizeFilter filter) {
+  if (filter == ResizeFilter::bilinear) return;
+  for (float& pixel : image.pixels) pixel = std::clamp(pixel, 0.0F, 1.0F);
+}
+
+Image resize_rows(const Image& image, int64_t width, ResizeFilter filter) {
   Image out = Image::zeros(image.channels, image.height, width);
-  const std::vector<Window> all = windows(image.width, width);
+  const std::vector<Window> all = windows(image.width, width, filter);
   for (int64_t row = 0; row < image.channels * image.height; ++row) {
     const float* from = image.pixels.data() + row * image.width;
     float* to = out.pixels.data() + row * width;
@@ -52,12 +66,13 @@ Image resize_rows(const Image& image, int64_t width) {
       *to++ = sum;
     }
   }
+  keep_in_range(out, filter);
   return out;
 }
 
-Image resize_columns(const Image& image, int64_t height) {
+Image resize_columns(const Image& image, int64_t height, ResizeFilter filter) {
   Image out = Image::zeros(image.channels, height, image.width);
-  const std::vector<Window> all = windows(image.height, height);
+  const std::vector<Window> all = windows(image.height, height, filter);
   for (int64_t c = 0; c < image.channels; ++c) {
     for (int64_t y = 0; y < height; ++y) {
       const Window& window = all[static_cast<size_t>(y)];
@@ -69,6 +84,7 @@ Image resize_columns(const Image& image, int64_t height) {
       }
     }
   }
+  keep_in_range(out, filter);
   return out;
 }
 
@@ -110,16 +126,18 @@ Image crop(const Image& image, int64_t top, int64_t left, int64_t height, int64_
   return out;
 }
 
-Image resize(const Image& image, int64_t height, int64_t width) {
+Image resize(const Image& image, int64_t height, int64_t width, ResizeFilter filter) {
   CBWC_CHECK(height >= 1 && width >= 1, "resize: to ", height, " x ", width);
-  if (width == image.width) return height == image.height ? image : resize_columns(image, height);
-  const Image rows = resize_rows(image, width);
-  return height == image.height ? rows : resize_columns(rows, height);
+  if (width == image.width)
+    return height == image.height ? image : resize_columns(image, height, filter);
+  const Image rows = resize_rows(image, width, filter);
+  return height == image.height ? rows : resize_columns(rows, height, filter);
 }
 
-Image resize_shorter(const Image& image, int64_t size) {
-  if (image.height <= image.width) return resize(image, size, size * image.width / image.height);
-  return resize(image, size * image.height / image.width, size);
+Image resize_shorter(const Image& image, int64_t size, ResizeFilter filter) {
+  if (image.height <= image.width)
+    return resize(image, size, size * image.width / image.height, filter);
+  return resize(image, size * image.height / image.width, size, filter);
 }
 
 Image centre_crop(const Image& image, int64_t size) {

@@ -22,11 +22,14 @@ struct Image {
 
 // The rectangle must lie inside the image (Error).
 Image crop(const Image& image, int64_t top, int64_t left, int64_t height, int64_t width);
-// Bilinear with antialiasing, as Pillow's and torchvision's (a triangle as wide as the reduction),
-// without their rounding to 8 bits in between.
-Image resize(const Image& image, int64_t height, int64_t width);
+// With antialiasing, as Pillow's and torchvision's (a triangle, or the cubic of a = -1/2, as wide
+// as the reduction), without their rounding to 8 bits in between. Bicubic stays within 0 and 1.
+enum class ResizeFilter { bilinear, bicubic };
+Image resize(const Image& image, int64_t height, int64_t width,
+             ResizeFilter filter = ResizeFilter::bilinear);
 // The shorter side becomes `size`, the other keeps the aspect (rounded down).
-Image resize_shorter(const Image& image, int64_t size);
+Image resize_shorter(const Image& image, int64_t size,
+                     ResizeFilter filter = ResizeFilter::bilinear);
 // size x size from the middle; a smaller image is an Error.
 Image centre_crop(const Image& image, int64_t size);
 

@@ -38,6 +38,13 @@ ImageFileInfo info_for(const ImageFile& file, const ImageOptions& options) {
   return info;
 }
 
+// The middle as transformers finds it: halves go up and left.
+Image sized(const Image& image, const ImageSizing& sizing, int64_t size) {
+  const Image out = sizing.keep_aspect ? resize_shorter(image, sizing.side, sizing.filter)
+                                       : resize(image, sizing.side, sizing.side, sizing.filter);
+  return crop(out, (out.height - size) / 2, (out.width - size) / 2, size, size);
+}
+
 }  // namespace
 
 BadImages parse_bad_images(const std::string& name) {
@@ -55,6 +62,8 @@ ImageSamples::ImageSamples(const ImageFile& file, const std::string& split, Imag
              " has no image; choose another ",
              "split, or build the file with more images or a larger part for this one");
   CBWC_CHECK(size_ >= 0, "images: a size of ", size_, " pixels");
+  CBWC_CHECK(!options_.sizing || (size_ > 0 && options_.sizing->side >= size_),
+             "images: resized to less than the ", size_, " pixels that the model reads");
   if (size_ > 0) return;
   CBWC_CHECK(!info_.encoded && info_.height == info_.width, file.path(),
              ": its images are not squares of one size; give the size that the model reads");
@@ -71,6 +80,7 @@ Image ImageSamples::decode(int64_t sample) const {
 
 Image ImageSamples::for_evaluation(int64_t sample) const {
   const Image image = decode(sample);
+  if (options_.sizing) return sized(image, *options_.sizing, size_);
   if (!info_.encoded) return resize(image, size_, size_);
   return centre_crop(resize_shorter(image, size_ * 256 / 224), size_);
 }

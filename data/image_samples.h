@@ -1,6 +1,7 @@
 // A split of an image file as samples: decoded, augmented or cut for evaluation, normalised.
 #pragma once
 #include <mutex>
+#include <optional>
 #include <set>
 
 #include "data/augment.h"
@@ -12,6 +13,15 @@ namespace cbwc {
 enum class BadImages { error, skip };
 BadImages parse_bad_images(const std::string& name);  // "error", "skip"
 
+// How evaluation makes an image as large as what the model reads, where not as ImageSamples says:
+// resized to side x side, or with keep_aspect so that the shorter side is `side`; then the middle
+// is cut out (transformers' image processors).
+struct ImageSizing {
+  int64_t side = 0;
+  bool keep_aspect = false;
+  ResizeFilter filter = ResizeFilter::bilinear;
+};
+
 struct ImageOptions {
   int64_t size = 0;  // height and width of what the model gets; 0: as stored (raw files only)
   AugmentOptions augment = {};
@@ -19,12 +29,13 @@ struct ImageOptions {
   // Of what the model gets; a grey image becomes as many equal channels as it reads. 0: as stored.
   int64_t channels = 0;
   std::vector<double> mean = {}, deviation = {};  // one of each channel; empty: the file's
+  std::optional<ImageSizing> sizing = {};
 };
 
 // Training: random resized crop (crop_scale < 1; else as in evaluation), pad_crop, flip,
 // RandAugment, jitter, normalisation, erasing; then mixup or cutmix of the batch.
 // Evaluation: encoded images are resized so that the shorter side is size * 256 / 224, and cut in
-// the middle; raw ones are taken whole, resized only if their size is another.
+// the middle; raw ones are taken whole, resized only if their size is another; or as `sizing` says.
 // With `skip`, an image that cannot be decoded is left out of its batch and counted; a batch with
 // none left is an Error. The error of an image names its file and number.
 class ImageSamples : public Samples {

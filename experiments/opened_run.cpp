@@ -22,7 +22,7 @@ void rules_of_images(const LoadedModel& model, InputRules& rules) {
   rules.channels = model.shape.channels;
   const nlohmann::json& imported = imported_of(model);
   if (imported.contains("preprocessor")) {
-    read_normalisation(imported["preprocessor"], kPreprocessorFile, rules.channels, rules);
+    read_image_rules(imported["preprocessor"], kPreprocessorFile, model.config.model.image, rules);
     return;
   }
   const std::string& own = model.config.data.file;

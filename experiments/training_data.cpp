@@ -58,6 +58,7 @@ ImageOptions image_options(const Config& config, const InputRules& rules) {
   options.channels = rules.channels;
   options.mean = rules.mean;
   options.deviation = rules.deviation;
+  options.sizing = rules.sizing;
   return options;
 }
 

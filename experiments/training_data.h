@@ -36,6 +36,7 @@ struct InputRules {
   // Of images; as ImageOptions.
   int64_t channels = 0;
   std::vector<double> mean = {}, deviation = {};
+  std::optional<ImageSizing> sizing = {};
   std::optional<Tokenizer> tokenizer = {};  // a file of other tokens is encoded again by it
 };
 

@@ -104,11 +104,11 @@ void add_eval_command(CLI::App& app, CommandContext& context) {
   command
       ->add_option("--data", o->data,
                    "a file that `cbwc data` made (default: the run's): accuracy of a classifier, "
-                   "loss of masked tokens. Images are resized as in training and normalised as the "
-                   "model folder's preprocessor_config.json says, else as the run's data file or "
-                   "this file; texts are encoded by the model's tokenizer")
+                   "loss of masked tokens. Images are resized and normalised as the model folder's "
+                   "preprocessor_config.json says, else resized as in training and normalised as "
+                   "the run's data file or this file; texts are encoded by the model's tokenizer")
       ->type_name("FILE.h5");
-  command->add_option("--split", o->split, "val or test (default val)")
+  command->add_option("--split", o->split, "train, val or test (default val)")
       ->check(CLI::IsMember({"train", "val", "test"}));
   command->add_option("--batches", o->batches, "at most so many batches (default 0: all)")
       ->check(at_least(0));

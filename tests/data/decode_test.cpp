@@ -4,6 +4,8 @@
 #include <png.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "data/image_samples.h"
 #include "tests/data/temporary_folder.h"
 #include "tests/support/catch.h"
@@ -21,6 +23,8 @@ constexpr double kExact = 1e-6;                 // float32 of n / 255
 constexpr double kJpeg = 3.0 / 255 + kExact;    // quality 100: the transform and colours round
 constexpr double kPillow = 2.0 / 255 + kExact;  // another libjpeg-turbo: chroma may round otherwise
 constexpr double kResize = 1.0 / 255 + kExact;  // Pillow rounds twice, we do not
+// The first rounding goes through weights of up to 1.25 in all without their signs.
+constexpr double kBicubic = (0.5 + 0.5 * 1.25) / 255 + kExact;
 
 std::vector<uint8_t> to_bytes(const std::string& text) { return {text.begin(), text.end()}; }
 
@@ -111,22 +115,38 @@ TEST_CASE("Images are decoded as Pillow decodes them") {
   }
 }
 
-TEST_CASE("Resizing is Pillow's bilinear") {
+TEST_CASE("Resizing is Pillow's bilinear and bicubic") {
   for (const std::string from : {"29x37", "50x41", "64x20"})
     for (const std::string to : {"16x16", "64x80", "29x24", "7x90", "3x2"}) {
       const std::string name = "resize/" + from + "_to_" + to;
       const Tensor in = testing::read_fixture("images.h5", name + "/in");
-      const Tensor out = testing::read_fixture("images.h5", name + "/out");
+      const Tensor out = testing::read_fixture("images.h5", name + "/out"),
+                   bicubic = testing::read_fixture("images.h5", name + "/bicubic");
       Image image = Image::zeros(in.size(0), in.size(1), in.size(2));
       for (size_t i = 0; i < image.pixels.size(); ++i)
         image.pixels[i] = static_cast<float>(in.data<double>()[i] / 255);
       CAPTURE(name);
       const Image resized = resize(image, out.size(1), out.size(2));
       CHECK(largest_difference(resized, out) <= kResize);
+      const Image sharper = resize(image, out.size(1), out.size(2), ResizeFilter::bicubic);
+      CHECK(largest_difference(sharper, bicubic) <= kBicubic);
+      CHECK(largest_difference(sharper, out) > kResize);
       // Negative control: plain sampling is further off wherever the image shrinks.
       if (to == "3x2")
         CHECK(largest_difference(resize(crop(image, 0, 0, 20, 20), 3, 2), out) > kResize);
     }
+}
+
+TEST_CASE("Bicubic weights do not reach beyond black and white") {
+  Image edge = Image::zeros(1, 8, 8);
+  for (int64_t y = 0; y < 8; ++y)
+    for (int64_t x = 4; x < 8; ++x) edge.at(0, y, x) = 1;
+  for (const auto& [height, width] : {std::pair(8, 24), std::pair(24, 8), std::pair(24, 24)}) {
+    const Image larger = resize(edge, height, width, ResizeFilter::bicubic);
+    const auto [least, most] = std::minmax_element(larger.pixels.begin(), larger.pixels.end());
+    CHECK(*least == 0);
+    CHECK(*most == 1);
+  }
 }
 
 TEST_CASE("P63: JPEG in every colour space becomes three channels") {
