@@ -12,16 +12,20 @@ template <class T>
 void rotary(const Rotary<T>& a) {
   const int64_t half = a.channels / 2, row = a.heads * a.D;
   // Angles in double: a float's position times frequency loses digits at far positions.
+  std::vector<double> periods;  // over 2 pi
+  for (int64_t c = 0; c < half; ++c)
+    periods.push_back(
+        std::pow(a.base, 2 * static_cast<double>(c) / static_cast<double>(a.channels)));
   std::vector<T> cosines(static_cast<size_t>(a.tokens * half)), sines(cosines.size());
-  for (int64_t t = 0; t < a.tokens; ++t) {
-    for (int64_t c = 0; c < half; ++c) {
-      const double power = 2 * static_cast<double>(c) / static_cast<double>(a.channels);
-      const double angle = static_cast<double>(a.first + t) / std::pow(a.base, power);
-      cosines[static_cast<size_t>(t * half + c)] = static_cast<T>(std::cos(angle));
-      sines[static_cast<size_t>(t * half + c)] =
-          static_cast<T>(a.inverse ? -std::sin(angle) : std::sin(angle));
-    }
-  }
+  parallel_for(a.tokens, std::max<int64_t>(1, 256 / std::max<int64_t>(1, half)),
+               [&](int64_t begin, int64_t end) {
+                 for (auto at = static_cast<size_t>(begin * half); begin < end; ++begin)
+                   for (const double period : periods) {
+                     const double angle = static_cast<double>(a.first + begin) / period;
+                     cosines[at] = static_cast<T>(std::cos(angle));
+                     sines[at++] = static_cast<T>(a.inverse ? -std::sin(angle) : std::sin(angle));
+                   }
+               });
   const int64_t grain = std::max<int64_t>(1, 16384 / std::max<int64_t>(1, row));
   parallel_for(a.batch * a.tokens, grain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
