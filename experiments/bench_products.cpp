@@ -23,10 +23,17 @@ Tensor random_numbers(int64_t n, DType dtype) {
   return t;
 }
 
-// Of one product C (m, n) = A (m, k) B (k, n); a timed call does `products` of them.
-ProductBenchRow row_of(const std::string& of, GemmShape shape, const Timed& op, const Timed& floor,
-                       int64_t products) {
-  const auto each = [&](double ms) { return ms / static_cast<double>(products); };
+// The products of a call of this, all of one shape.
+GemmShape products_in(const Timed& op) {
+  start_gemm_log();
+  op.run();
+  return stop_gemm_log().at(0);
+}
+
+// Of one product C (m, n) = A (m, k) B (k, n), of the `shape.calls` that a timed call does.
+ProductBenchRow row_of(const std::string& of, const GemmShape& shape, const Timed& op,
+                       const Timed& floor) {
+  const auto each = [&](double ms) { return ms / static_cast<double>(shape.calls); };
   ProductBenchRow row{op.name, of, shape.m, shape.n, shape.k, floor.name};
   row.median_ms = each(median(op.ms));
   row.p10_ms = each(quantile(op.ms, 0.1));
@@ -81,8 +88,8 @@ void bench_conv2d(const PatchEmbedding& p, int repeats, std::vector<ProductBench
                         depth);
        }}};
   time_ops(ops, repeats);
-  rows.push_back(row_of(p.of, {dim, places, depth, false, false, 1}, ops[0], ops[1], kBatch));
-  rows.push_back(row_of(p.of, {dim, depth, places, false, true, 1}, ops[2], ops[3], kBatch));
+  rows.push_back(row_of(p.of, products_in(ops[1]), ops[0], ops[1]));
+  rows.push_back(row_of(p.of, products_in(ops[3]), ops[2], ops[3]));
 }
 
 struct Weight {
@@ -111,8 +118,7 @@ void bench_thin(const Weight& w, const Tensor& memory, int repeats,
                    }});
   time_ops(ops, repeats);
   for (size_t i = 0; i < std::size(kRows); ++i)
-    rows.push_back(
-        row_of(w.of, {kRows[i], w.out, w.in, false, true, 1}, ops[i + 1], ops[0], copies));
+    rows.push_back(row_of(w.of, products_in(ops[i + 1]), ops[i + 1], ops[0]));
 }
 
 template <class T>
