@@ -13,6 +13,7 @@
 #include "experiments/json_output.h"
 #include "layers/model.h"
 #include "tests/data/temporary_folder.h"
+#include "tests/support/catch.h"
 
 namespace cbwc::testing {
 
@@ -22,6 +23,13 @@ inline const std::vector<std::string> kHfFamilies = {
 
 inline std::string hf_fixture(const std::string& family) {
   return std::string(CBWC_SOURCE_DIR) + "/tests/fixtures/hf_" + family;
+}
+
+// An error's one line.
+inline void check_says(const std::string& message, const std::string& part) {
+  INFO(message);
+  CHECK(message.find(part) != std::string::npos);
+  CHECK(message.find('\n') == std::string::npos);
 }
 
 // The formulas of make_hf.py.
