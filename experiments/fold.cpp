@@ -7,11 +7,10 @@
 #include "experiments/fold_hf.h"
 #include "experiments/fold_parts.h"
 #include "experiments/hf_import.h"
-#include "experiments/hf_input_files.h"
 #include "experiments/json_output.h"
+#include "experiments/model_folder.h"
 #include "experiments/model_setup.h"
 #include "experiments/out_path.h"
-#include "experiments/run_directory.h"
 #include "experiments/run_text.h"
 
 namespace cbwc {
@@ -55,27 +54,6 @@ int64_t parameter_bytes(const Module& model) {
   for (const ParameterPtr& p : model.parameters())
     bytes += static_cast<int64_t>(p->value().bytes());
   return bytes;
-}
-
-void write_folder(const FoldReport& report, const LoadedModel& source, const Model& model,
-                  const std::optional<RunText>& text) {
-  const nlohmann::json attributes = checkpoint_attributes(report, source);
-  try {
-    const RunDirectory dir = RunDirectory::create(report.out, report.folded);
-    Checkpoint checkpoint;
-    for (const auto& [name, value] : model.state())
-      checkpoint.tensors.emplace_back("model/" + name, value);
-    for (const auto& [name, value] : source.kept)
-      checkpoint.tensors.emplace_back("kept/" + name, value);
-    checkpoint.attributes_json = attributes.dump();
-    if (text) write_run_text(*text, report.out);
-    keep_input_files(source.folder, report.out);
-    dir.save_checkpoint(attributes.at("step").get<int64_t>(), checkpoint, 1);
-  } catch (...) {
-    std::error_code ignored;
-    fs::remove_all(report.out, ignored);  // it was not there before
-    throw;
-  }
 }
 
 // The whole transformation again in float64, where it must be exact up to rounding.
@@ -204,7 +182,9 @@ FoldReport run_fold(const FoldRequest& request) {
   } catch (const Error& e) {
     report.notes.push_back(std::string("without a tokenizer: ") + e.what());
   }
-  write_folder(report, loaded, *folded, text);
+  write_model_folder({report.folded, *folded, loaded.kept, checkpoint_attributes(report, loaded),
+                      text, loaded.folder},
+                     report.out);
   return report;
 }
 

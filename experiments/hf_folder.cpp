@@ -96,7 +96,8 @@ HfFolder hf_folder_of(const LoadedModel& loaded) {
 }
 
 int write_hf_folder(const HfFolder& f, const std::string& out) {
-  check_new_folder(out);
+  NewFolder folder(out);
+  const fs::path to = folder.path();
   const Config trained = trained_config(f.config, f.attributes);
   const json config = config_of(f, trained);
   json note;
@@ -106,17 +107,12 @@ int write_hf_folder(const HfFolder& f, const std::string& out) {
     note = note_json(n, trained);
   }
   const std::vector<SafetensorsItem> items = items_of(f, trained);
-  try {
-    make_folders(out);
-    write_safetensors((fs::path(out) / "model.safetensors").string(), items, metadata_of(note));
-    write_text_file((fs::path(out) / "config.json").string(), config.dump(2) + "\n");
-    if (!note.is_null()) write_note(f, note, config, out);
-    return copy_input_files(f.files_from, out);
-  } catch (...) {
-    std::error_code ignored;
-    fs::remove_all(out, ignored);  // it was not there before
-    throw;
-  }
+  write_safetensors((to / "model.safetensors").string(), items, metadata_of(note));
+  write_text_file((to / "config.json").string(), config.dump(2) + "\n");
+  if (!note.is_null()) write_note(f, note, config, to);
+  const int input_files = copy_input_files(f.files_from, to.string());
+  folder.commit();
+  return input_files;
 }
 
 void export_model(const Model& model, const Config& config, const DataShape& shape,

@@ -1,6 +1,7 @@
 #include "experiments/hf_input_files.h"
 
 #include <filesystem>
+#include <vector>
 
 #include "experiments/model_graph.h"
 #include "experiments/out_path.h"
@@ -25,21 +26,37 @@ const char* const kInputFiles[] = {"vocab.json",
                                    "generation_config.json",
                                    "modules.json",
                                    "sentence_bert_config.json",
-                                   "config_sentence_transformers.json",
-                                   "1_Pooling/config.json"};
+                                   "config_sentence_transformers.json"};
+
+// A module of sentence-transformers behind the model: 1_Pooling, 2_Dense, ...
+bool is_module_folder(const fs::directory_entry& entry) {
+  const std::string name = entry.path().filename().string();
+  const size_t digits = name.find_first_not_of("0123456789");
+  return digits != 0 && digits != std::string::npos && name[digits] == '_' && entry.is_directory();
+}
+
+// Those that are there, by their names in the folder.
+std::vector<std::string> input_files(const fs::path& folder) {
+  std::vector<std::string> found;
+  for (const char* name : kInputFiles)
+    if (fs::exists(folder / name)) found.emplace_back(name);
+  std::error_code none;
+  for (const auto& module : fs::directory_iterator(folder, none)) {
+    if (!is_module_folder(module)) continue;
+    for (const auto& file : fs::directory_iterator(module.path(), none))
+      if (file.is_regular_file())
+        found.push_back((module.path().filename() / file.path().filename()).string());
+  }
+  return found;
+}
 
 }  // namespace
 
 int copy_input_files(const std::string& from, const std::string& to) {
   if (from.empty()) return 0;
-  int copied = 0;
-  for (const char* name : kInputFiles) {
-    const fs::path file = fs::path(from) / name;
-    if (!fs::exists(file)) continue;
-    copy_into(file.string(), to, name);
-    ++copied;
-  }
-  return copied;
+  const std::vector<std::string> files = input_files(from);
+  for (const std::string& name : files) copy_into((fs::path(from) / name).string(), to, name);
+  return static_cast<int>(files.size());
 }
 
 std::string input_files_of(const std::string& folder) {

@@ -6,7 +6,7 @@
 
 namespace cbwc {
 
-// Those that are there, by their names; the number copied.
+// The number copied. The folders of a sentence model's further modules are copied whole.
 int copy_input_files(const std::string& from, const std::string& to);
 // Where a model's folder has them: a Hugging Face folder itself, an import below it. "" has none.
 std::string input_files_of(const std::string& folder);
