@@ -11,4 +11,7 @@ std::string escape_html(const std::string& text);
 // \xNN, and the end of a long one left out.
 std::string printable(const std::string& text);
 
+// Characters to change, add or leave out to make a of b: for naming what was probably meant.
+size_t edit_distance(const std::string& a, const std::string& b);
+
 }  // namespace cbwc

@@ -61,8 +61,13 @@ bool has_hdf5_magic(const MappedFile& file, size_t at) {
 
 }  // namespace
 
-AtomicFile::AtomicFile(std::string path, uint64_t bytes)
-    : path_(std::move(path)), temporary_(fmt::format("{}.{}.tmp", path_, ::getpid())) {
+AtomicFile::AtomicFile(std::string path, uint64_t bytes) : path_(std::move(path)) {
+  std::error_code none;
+  CBWC_CHECK(!std::filesystem::exists(path_, none) || std::filesystem::is_regular_file(path_, none),
+             path_, ": is no file that could be replaced");
+  // A link goes on pointing at its file.
+  if (const auto real = std::filesystem::canonical(path_, none); !none) path_ = real.string();
+  temporary_ = fmt::format("{}.{}.tmp", path_, ::getpid());
   Descriptor file(::open(temporary_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
   if (file.fd < 0) fail_write(path_, "create a temporary file beside it", errno);
   // Not posix_fallocate: where the file system cannot reserve, that one writes every block instead.
@@ -104,7 +109,7 @@ void write_seal(const std::string& path) {
 }
 
 void verify_seal(const std::string& path, const char* what, SealCheck check) {
-  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   CBWC_CHECK(file.fd >= 0, path, ": cannot open this ", what, ": ", std::strerror(errno));
   struct stat info {};
   CBWC_CHECK(::fstat(file.fd, &info) == 0 && S_ISREG(info.st_mode), path, ": not a file");

@@ -79,6 +79,14 @@ int64_t last_number(const std::string& stem) {
   return std::strtoll(stem.substr(begin, end - begin + 1).c_str(), nullptr, 10);
 }
 
+Hdf5File open_checkpoint(const std::string& path, bool file_locking) {
+  verify_seal(path, "checkpoint");
+  Hdf5File file = Hdf5File::open(path, file_locking);
+  CBWC_CHECK(file.has("names") && file.has("tensors") && file.has("attributes"), path,
+             ": not a checkpoint (no /names, /tensors or /attributes in it)");
+  return file;
+}
+
 }  // namespace
 
 const Tensor* Checkpoint::find(const std::string& name) const {
@@ -104,10 +112,7 @@ void write_checkpoint(const std::string& path, const Checkpoint& checkpoint) {
 
 Checkpoint read_checkpoint(const std::string& path, bool file_locking) {
   const auto lock = hdf5_lock();
-  verify_seal(path, "checkpoint");
-  const Hdf5File file = Hdf5File::open(path, file_locking);
-  CBWC_CHECK(file.has("names") && file.has("tensors") && file.has("attributes"), path,
-             ": not a checkpoint (no /names, /tensors or /attributes in it)");
+  const Hdf5File file = open_checkpoint(path, file_locking);
   Checkpoint checkpoint;
   checkpoint.attributes_json = file.read_text("attributes");
   const std::vector<std::string> names = file.read_names("names");
@@ -132,7 +137,8 @@ std::string newest_checkpoint(const std::string& folder, std::vector<std::string
   std::sort(found.rbegin(), found.rend());
   for (const auto& [number, path] : found) {
     try {
-      verify_seal(path, "checkpoint");
+      const auto lock = hdf5_lock();
+      open_checkpoint(path, false);
       return path;
     } catch (const Error& error) {
       if (skipped) skipped->push_back(error.what());

@@ -15,7 +15,8 @@ namespace cbwc {
 MappedFile::MappedFile(const std::string& path, int fd) { map(path, fd); }
 
 MappedFile::MappedFile(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // A pipe is refused, not waited for.
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   CBWC_CHECK(fd >= 0, path, ": cannot open: ", std::strerror(errno));
   try {
     map(path, fd);

@@ -5,6 +5,7 @@
 #include "data/atomic_file.h"
 #include "data/hash.h"
 #include "data/hdf5_file.h"
+#include "data/in_file.h"
 #include "data/text.h"
 
 namespace cbwc {
@@ -165,6 +166,10 @@ void SequenceFile::check_split(const SequenceSplit& split, const std::string& wh
 }
 
 SequenceFile SequenceFile::open(const std::string& path, TokenFileOptions options) {
+  return in_file(path, [&] { return read(path, options); });
+}
+
+SequenceFile SequenceFile::read(const std::string& path, TokenFileOptions options) {
   const auto lock = hdf5_lock();
   verify_seal(path, "sequence file");
   const Hdf5File file = Hdf5File::open(path, options.file_locking);

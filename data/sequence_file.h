@@ -58,6 +58,7 @@ class SequenceFile {
   SequenceFile encoded_by(const Tokenizer& tokenizer, const std::string& split) const;
 
  private:
+  static SequenceFile read(const std::string& path, TokenFileOptions options);
   void check_split(const SequenceSplit& split, const std::string& where) const;
   SequenceKind kind_;
   Tokenizer tokenizer_;

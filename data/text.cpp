@@ -45,7 +45,7 @@ std::string clean_line(std::string_view bytes, size_t begin, size_t end, const s
     const unsigned value = static_cast<unsigned char>(line[bad]);
     CBWC_CHECK(options.replace_invalid, name, ": not UTF-8: byte ", fmt::format("0x{:02x}", value),
                " at offset ", begin + bad, " (line ", line_number,
-               "). Convert the file, or choose to replace bad bytes");
+               "). Convert the file (`cbwc data` can replace such bytes: --replace-invalid)");
     clean.append(line.substr(from, bad - from)).append(kReplacement);
     ++counts.replaced;
   }

@@ -5,6 +5,7 @@
 #include "data/atomic_file.h"
 #include "data/hash.h"
 #include "data/hdf5_file.h"
+#include "data/in_file.h"
 
 namespace cbwc {
 namespace {
@@ -57,6 +58,10 @@ void TokenFile::write(const std::string& path) const {
 }
 
 TokenFile TokenFile::open(const std::string& path, TokenFileOptions options) {
+  return in_file(path, [&] { return read(path, options); });
+}
+
+TokenFile TokenFile::read(const std::string& path, TokenFileOptions options) {
   const auto lock = hdf5_lock();
   verify_seal(path, "token file");
   const Hdf5File file = Hdf5File::open(path, options.file_locking);

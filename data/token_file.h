@@ -33,6 +33,7 @@ class TokenFile {
   TokenSplit& writable_split(const std::string& name);
 
  private:
+  static TokenFile read(const std::string& path, TokenFileOptions options);
   Tokenizer tokenizer_;
   std::string description_, path_;
   std::array<std::shared_ptr<TokenSplit>, 3> splits_;

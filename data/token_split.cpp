@@ -5,6 +5,7 @@
 
 #include "data/hash.h"
 #include "data/hdf5_file.h"
+#include "data/in_file.h"
 
 namespace cbwc {
 namespace {
@@ -24,9 +25,8 @@ TokenSplit::TokenSplit(const std::vector<int32_t>& tokens, std::vector<int64_t> 
   append(tokens, vocab);
   starts_ = std::move(documents);
   for (size_t i = 0; i < starts_.size(); ++i)
-    CBWC_CHECK(starts_[i] >= (i ? starts_[i - 1] : 0) && starts_[i] <= size(),
-               "token split: document ", i, " starts at ", starts_[i], ", out of order or beyond ",
-               size(), " tokens");
+    CBWC_CHECK(starts_[i] >= (i ? starts_[i - 1] : 0) && starts_[i] <= size(), "document ", i,
+               " starts at ", starts_[i], ", out of order or beyond ", size(), " tokens");
 }
 
 void TokenSplit::append(const std::vector<int32_t>& document, int64_t vocab) {
@@ -34,8 +34,8 @@ void TokenSplit::append(const std::vector<int32_t>& document, int64_t vocab) {
              "token split: a vocabulary of ", vocab);
   const auto bad = std::find_if(document.begin(), document.end(),
                                 [&](int32_t id) { return id < 0 || id >= vocab; });
-  CBWC_CHECK(bad == document.end(), "token split: id ", bad == document.end() ? 0 : *bad,
-             " is outside the vocabulary of ", vocab);
+  CBWC_CHECK(bad == document.end(), "token ", size() + (bad - document.begin()), " has the id ",
+             bad == document.end() ? 0 : *bad, ", outside the vocabulary of ", vocab);
   if (vocab > kVocab16 && std::holds_alternative<std::vector<uint16_t>>(tokens_)) {
     const auto& narrow = std::get<std::vector<uint16_t>>(tokens_);
     tokens_ = std::vector<uint32_t>(narrow.begin(), narrow.end());
@@ -113,7 +113,8 @@ TokenSplit TokenSplit::read(const Hdf5File& file, const std::string& path, const
   std::vector<int64_t> starts(documents[0]);
   if (!ids.empty()) file.read(group + "/tokens", H5T_NATIVE_INT32, ids.data());
   if (!starts.empty()) file.read(group + "/documents", H5T_NATIVE_INT64, starts.data());
-  TokenSplit split(ids, std::move(starts), vocab);
+  TokenSplit split =
+      in_file(path + ": /" + group, [&] { return TokenSplit(ids, std::move(starts), vocab); });
   split.name_ = path + ": the split " + group;
   return split;
 }

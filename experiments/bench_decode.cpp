@@ -83,14 +83,10 @@ void summarize(std::vector<DecodeRow>& rows, double bytes_per_ms) {
   }
 }
 
-std::string ratio_text(const PairedRatio& r) {
-  return fmt::format("{:.4f} [{:.4f}, {:.4f}]", r.ratio, r.low, r.high);
-}
-
 std::string verdict(const DecodeRow& r) {
   if (r.arm == "layernorm") return "";
   const char* found = r.speedup.low > 1 ? "faster" : r.speedup.high < 1 ? "SLOWER" : "within noise";
-  const std::string text = fmt::format("{:<24} {:<12}", ratio_text(r.speedup), found);
+  const std::string text = fmt::format("{:<24} {:<12}", format_ratio(r.speedup), found);
   if (r.arm != "folded") return text;
   return text + (std::isnan(r.share_of_ceiling)
                      ? "  ceiling within noise"

@@ -13,10 +13,6 @@ nlohmann::json interval_json(const PairedRatio& r) {
   return nlohmann::json::array({json_number(r.low), json_number(r.high)});
 }
 
-std::string ratio_text(const PairedRatio& r) {
-  return fmt::format("{:.4f} [{:.4f}, {:.4f}]", r.ratio, r.low, r.high);
-}
-
 nlohmann::json call_json(const InferBench& bench, const NormCallRow& c) {
   return {{"name", "norm_call"},
           {"model", bench.model},
@@ -135,7 +131,7 @@ std::string calls_table(const InferBench& bench) {
     out += fmt::format("{:>12} {:<10} {:>10.4f} {:>9.4f} {:>9.4f} {:>7.1f}  {}\n",
                        fmt::format("{}x{}", c.rows, c.cols),
                        c.arm == "layernorm" ? "LayerNorm" : "RMSNorm", c.median_ms, c.p10_ms,
-                       c.p90_ms, c.gb_per_s, c.arm == "layernorm" ? "" : ratio_text(c.speedup));
+                       c.p90_ms, c.gb_per_s, c.arm == "layernorm" ? "" : format_ratio(c.speedup));
   return out;
 }
 
@@ -193,8 +189,8 @@ std::string infer_bench_table(const InferBench& bench) {
         "{:<13} {}\n",
         images ? fmt::format("{}", r.batch) : fmt::format("{}x{}", r.batch, r.seq), r.arm, width,
         r.ms.size(), r.median_ms, r.p10_ms, r.p90_ms, images ? r.samples_per_s : r.tokens_per_s,
-        r.peak_mb, r.over_gemm_floor, r.arm == "layernorm" ? "" : ratio_text(r.speedup), verdict(r),
-        share);
+        r.peak_mb, r.over_gemm_floor, r.arm == "layernorm" ? "" : format_ratio(r.speedup),
+        verdict(r), share);
   }
   return out + pays_text(bench) +
          "over: the median over the sum of the pass's matrix products, each at its best "

@@ -60,6 +60,23 @@ void check_json(const CLI::App& app, const CommandContext& context) {
   }
 }
 
+// "cbwc bench"
+std::string name_of(const CLI::App& command) {
+  const CLI::App* parent = command.get_parent();
+  return (parent == nullptr ? "" : name_of(*parent) + " ") + command.get_name();
+}
+
+// A variable of a script that was never set would otherwise stand for the default.
+void refuse_empty_paths(const CLI::App& command) {
+  for (const char* name :
+       {"--out", "--json", "--dot", "--dump", "--plot", "--table", "--write-vocab"}) {
+    const CLI::Option* option = command.get_option_no_throw(name);
+    if (option == nullptr || option->count() == 0) continue;
+    CBWC_CHECK(!option->results().back().empty(), name, ": expected a path, got nothing");
+  }
+  for (const CLI::App* below : command.get_subcommands()) refuse_empty_paths(*below);
+}
+
 // One line: what an exception says may hold line breaks (a parser's usage text).
 std::string one_line(std::string text) {
   while (!text.empty() && text.back() == '\n') text.pop_back();
@@ -85,6 +102,7 @@ int parse_and_run(int argc, char** argv) {
   for (CLI::App* command : app.get_subcommands({})) add_globals_below(*command, context, text);
   app.parse_complete_callback([&] {
     apply_globals(context, text);
+    refuse_empty_paths(app);
     check_json(app, context);
   });
   try {
@@ -92,8 +110,12 @@ int parse_and_run(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     // Help and version come this way too, with code 0; anything else is a mistake in the command.
     if (e.get_exit_code() == 0) return app.exit(e);
-    if (const auto rest = app.remaining(); app.get_subcommands().empty() && !rest.empty())
-      return fail("unknown command or option '" + rest[0] + "' (see cbwc --help)", 2);
+    const CLI::App* command = &app;
+    while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
+    if (const auto rest = command->remaining();
+        !rest.empty() && !command->get_subcommands({}).empty())
+      return fail(
+          "unknown command or option '" + rest[0] + "' (see " + name_of(*command) + " --help)", 2);
     return fail(one_line(e.what()) + " (see cbwc --help)", 2);
   }
   return context.exit_code;
@@ -123,12 +145,13 @@ void add_config_options(CLI::App& command, std::string& config, std::vector<std:
 }
 
 void check_command_json(const CommandContext& context, const std::string& made) {
-  if (!context.global.json.empty()) check_can_write(context.global.json, made);
+  if (!context.global.json.empty()) check_can_write(context.global.json, kJsonResult, made);
 }
 
 void write_command_json(const CommandContext& context, const std::string& command,
                         const nlohmann::json& config, const nlohmann::json& results) {
   if (context.global.json.empty()) return;
+  check_command_json(context, "");  // what the command itself made in the meantime is not lost
   write_json(context.global.json, {{"command", command},
                                    {"version", CBWC_VERSION},
                                    {"machine", machine_json(context.global.device)},

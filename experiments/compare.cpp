@@ -156,6 +156,10 @@ nlohmann::json paired_json(const Config& config, const std::vector<Group>& group
 
 std::string paired_line(const nlohmann::json& p, const MetricInfo& info) {
   const std::string label = p.at("label");
+  const std::string arms =
+      fmt::format("{}{} - {}: ", label.empty() ? "" : label + ": ", p.at("arm").get<std::string>(),
+                  p.at("against").get<std::string>());
+  if (p.at("n") == 0) return arms + p.at("verdict").get<std::string>() + "\n";
   const double ci = number_from_json(p.at("ci95"));
   std::string metric;
   if (!follows_loss(info.name)) {
@@ -168,9 +172,8 @@ std::string paired_line(const nlohmann::json& p, const MetricInfo& info) {
                          p.at("metric_verdict").get<std::string>());
   }
   return fmt::format(
-      "{}{} - {}: {:+.4f} ({}) val loss over {} paired seeds: {}{}\n",
-      label.empty() ? "" : label + ": ", p.at("arm").get<std::string>(),
-      p.at("against").get<std::string>(), number_from_json(p.at("mean_difference")),
+      "{}{:+.4f} ({}) val loss over {} paired seeds: {}{}\n", arms,
+      number_from_json(p.at("mean_difference")),
       std::isnan(ci) ? std::string("no interval from one seed") : fmt::format("± {:.4f}", ci),
       p.at("n").get<int64_t>(), p.at("verdict").get<std::string>(), metric);
 }

@@ -6,31 +6,17 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <set>
+#include <sstream>
 
 #include "core/check.h"
+#include "core/text.h"
+#include "data/text.h"
 
 namespace cbwc {
 namespace {
 
 namespace fs = std::filesystem;
-
-size_t edit_distance(const std::string& a, const std::string& b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t up = row[j];
-      row[j] = std::min({up + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])});
-      diagonal = up;
-    }
-  }
-  return row[b.size()];
-}
 
 const ConfigKey* find_key(const std::string& section, const std::string& name) {
   for (const ConfigKey& key : config_keys())
@@ -336,6 +322,19 @@ void check_sweep(const Config& config) {
 
 }  // namespace
 
+void check_ranges(Config config, const std::string& where) {
+  for (const ConfigKey& key : config_keys()) {
+    const Reader reader{key, where};
+    const KeyField field = key.field(config);
+    if (auto* integer = std::get_if<int64_t*>(&field))
+      reader.check_range(static_cast<double>(**integer));
+    else if (auto* number = std::get_if<double*>(&field))
+      reader.check_range(**number);
+    else if (auto* list = std::get_if<std::vector<int64_t>*>(&field))
+      for (const int64_t each : **list) reader.check_range(static_cast<double>(each));
+  }
+}
+
 Config apply_sets(Config config, const std::vector<std::string>& sets) {
   for (const std::string& set : sets) set_text(config, set);
   check_together(config);
@@ -355,6 +354,8 @@ Config parse_config(const std::string& toml, const std::string& file,
     const std::string section(section_key.str());
     const auto line = section_key.source().begin.line;
     const std::string where = fmt::format("{}:{}", file, line);
+    CBWC_CHECK(node.is_table() || !is_section(section), where, ": expected one section [", section,
+               "], got ", node_type(node));
     if (!node.is_table()) fail_unknown(where, "", section);
     CBWC_CHECK(is_section(section), where, ": unknown section [", section,
                "]; known: ", section_list());
@@ -372,10 +373,7 @@ Config parse_config(const std::string& toml, const std::string& file,
 
 Config load_config(const std::string& path_or_name, const std::vector<std::string>& sets) {
   const std::string file = find_config(path_or_name);
-  std::ifstream in(file, std::ios::binary);
-  CBWC_CHECK(in, file, ": cannot be read");
-  const std::string text((std::istreambuf_iterator<char>(in)), {});
-  Config config = parse_config(text, file, sets);
+  Config config = parse_config(read_file(file), file, sets);
   if (config.run.name.empty()) config.run.name = fs::path(file).stem().string();
   return config;
 }

@@ -103,7 +103,9 @@ std::string find_config(const std::string& path_or_name);  // the file; Error li
 std::vector<std::string> shipped_configs();
 
 std::string config_to_toml(const Config& config);  // complete; parse_config gives the same back
-void check_family_keys(const Config& config);      // Error for one that its family does not read
+// Of a config that was not parsed: Error "WHERE: section.key: ..." for a number out of its range.
+void check_ranges(Config config, const std::string& where);
+void check_family_keys(const Config& config);  // Error for one that its family does not read
 // A line for each size that a file or --set says and the family does not read.
 std::vector<std::string> unread_sizes(const Config& config);
 std::vector<Variant> expand_sweep(const Config& config);  // one unnamed variant without a sweep

@@ -7,6 +7,8 @@
 #include <filesystem>
 
 #include "core/check.h"
+#include "core/text.h"
+#include "data/text.h"
 #include "experiments/config.h"
 
 namespace cbwc {
@@ -112,8 +114,16 @@ std::string find_config(const std::string& path_or_name) {
       for (const char* ending : {".toml", ""})
         if (const fs::path file = folder / (path_or_name + ending); fs::is_regular_file(file))
           return file.string();
+  const std::vector<std::string> shipped = shipped_configs();
+  CBWC_CHECK(!fs::is_directory(path_or_name), path_or_name,
+             ": is a folder; expected a config file");
+  const auto nearest = std::min_element(shipped.begin(), shipped.end(), [&](auto& a, auto& b) {
+    return edit_distance(path_or_name, a) < edit_distance(path_or_name, b);
+  });
+  CBWC_CHECK(nearest == shipped.end() || edit_distance(path_or_name, *nearest) > 3, path_or_name,
+             ": no such config file, run or checkpoint; the nearest shipped one is ", *nearest);
   detail::fail(path_or_name, ": no such config file, run or checkpoint; shipped: ",
-               fmt::format("{}", fmt::join(shipped_configs(), ", ")));
+               fmt::format("{}", fmt::join(shipped, ", ")));
 }
 
 std::string config_to_toml(const Config& config) {
@@ -124,7 +134,10 @@ std::string config_to_toml(const Config& config) {
       out += (section.empty() ? "[" : "\n[") + key.section + "]\n";
       section = key.section;
     }
-    out += key.name + " = " + toml_value(key.field(copy)) + "\n";
+    const std::string value = toml_value(key.field(copy));
+    CBWC_CHECK(invalid_utf8(value) == std::string::npos, key.full(), ": ", printable(value),
+               " is not UTF-8, which a config has to be");
+    out += key.name + " = " + value + "\n";
   }
   return out;
 }

@@ -3,33 +3,32 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <functional>
 #include <set>
 
 #include "core/text.h"
+#include "data/in_file.h"
 #include "experiments/hf_extents.h"
 #include "experiments/hf_fill.h"
-#include "experiments/hf_input_files.h"
 #include "experiments/hf_layout.h"
 #include "experiments/hf_note.h"
 #include "experiments/hf_preprocessor.h"
 #include "experiments/json_output.h"
+#include "experiments/model_folder.h"
 #include "experiments/model_graph.h"
 #include "experiments/model_setup.h"
 #include "experiments/out_path.h"
-#include "experiments/run_directory.h"
 
 namespace cbwc {
 namespace fs = std::filesystem;
 namespace {
 
 // Without the correction of a tied head, which stays in float32 beside half precision.
-std::string stored_types(const Safetensors& file, bool& all_f64) {
+std::string stored_types(const Safetensors& file, bool& any_f64) {
   std::set<std::string> types;
   for (const Safetensors::Entry& e : file.entries())
     if (is_float(dtype_of_stored(e.type)) && !is_row_means(e.name))
       types.insert(stored_name(e.type));
-  all_f64 = types == std::set<std::string>{"F64"};
+  any_f64 = types.contains("F64");
   std::string out;
   for (const std::string& type : types) out += (out.empty() ? "" : ", ") + type;
   return out;
@@ -109,15 +108,6 @@ nlohmann::json attributes_of(const HfImport& imported, const std::string& source
   return out;
 }
 
-// An error in it names the file that is at fault.
-void in_file(const std::string& file, const std::function<void()>& step) {
-  try {
-    step();
-  } catch (const Error& error) {
-    detail::fail(file, ": ", error.what());
-  }
-}
-
 }  // namespace
 
 HfImport import_model(const std::string& folder, const std::vector<std::string>& allowed) {
@@ -129,15 +119,16 @@ HfImport import_model(const std::string& folder, const std::vector<std::string>&
   HfDescription& d = out.description;
   const Safetensors file(folder);
   const std::string weights = file.files().size() == 1 ? file.files()[0] : folder;
-  bool all_f64 = false;
-  out.stored = stored_types(file, all_f64);
-  d.config.model.dtype = all_f64 ? "float64" : "float32";
+  bool any_f64 = false;
+  out.stored = stored_types(file, any_f64);
+  d.config.model.dtype = any_f64 ? "float64" : "float32";
   in_file(config_file, [&] { check_layer_count(d.config, std::ssize(file.entries())); });
   if (reads_images(d.config)) out.preprocessor = read_preprocessor(folder);
   const HfTable table = hf_table(d.config, out.folds);
   name_arm(out, table);
   HfFiller filler(file, table, d);
   in_file(weights, [&] { filler.check_header(); });
+  check_ranges(d.config, config_file);
   in_file(config_file, [&] {
     out.model = empty_model(d.config, d.shape, parse_dtype(d.config.model.dtype), out.folds);
   });
@@ -155,22 +146,9 @@ std::vector<std::string> save_import(const HfImport& imported, const std::string
   check_new_folder(out);
   std::vector<std::string> notes;
   const std::optional<RunText> text = text_of(imported, source, notes);
-  try {
-    const RunDirectory dir = RunDirectory::create(out, imported.description.config);
-    Checkpoint checkpoint;
-    for (const auto& [name, value] : imported.model->state())
-      checkpoint.tensors.emplace_back("model/" + name, value);
-    for (const auto& [name, value] : imported.kept)
-      checkpoint.tensors.emplace_back("kept/" + name, value);
-    checkpoint.attributes_json = attributes_of(imported, source).dump();
-    if (text) write_run_text(*text, out);
-    keep_input_files(source, out);
-    dir.save_checkpoint(0, checkpoint, 1);
-  } catch (...) {
-    std::error_code ignored;
-    fs::remove_all(out, ignored);  // it was not there before
-    throw;
-  }
+  write_model_folder({imported.description.config, *imported.model, imported.kept,
+                      attributes_of(imported, source), text, source},
+                     out);
   return notes;
 }
 

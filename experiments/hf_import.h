@@ -12,7 +12,7 @@
 namespace cbwc {
 
 struct HfImport {
-  HfDescription description;  // config.model.dtype: float64 when all weights are F64
+  HfDescription description;  // config.model.dtype: float64 when any weight is F64
   std::unique_ptr<Model> model;
   nlohmann::json config_json;      // the file, without what was passed over
   std::string stored;              // types in the file: "F32", "F16"

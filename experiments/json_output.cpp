@@ -6,15 +6,17 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <limits>
 
 #include "core/device_services.h"
 #include "core/kernels/blas.h"
 #include "core/parallel.h"
+#include "data/text.h"
 
 namespace cbwc {
+namespace fs = std::filesystem;
 
 using nlohmann::json;
 
@@ -74,24 +76,36 @@ std::string config_digest(const Config& config) {
   return text;
 }
 
-void write_text_file(const std::string& path, const std::string& text) {
-  const std::string temporary = path + ".tmp" + std::to_string(getpid());
-  const int file = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
-  CBWC_CHECK(file >= 0, path, ": cannot be written: ", std::strerror(errno));
+namespace {
+
+bool write_all(int descriptor, const std::string& text) {
   size_t done = 0;
-  bool good = true;
-  while (good && done < text.size()) {
-    const ssize_t wrote = write(file, text.data() + done, text.size() - done);
+  while (done < text.size()) {
+    const ssize_t wrote = write(descriptor, text.data() + done, text.size() - done);
     if (wrote < 0 && errno == EINTR) continue;
-    good = wrote > 0;
-    if (good) done += static_cast<size_t>(wrote);
+    if (wrote <= 0) return false;
+    done += static_cast<size_t>(wrote);
   }
-  good = good && fsync(file) == 0;
+  return true;
+}
+
+}  // namespace
+
+void write_text_file(const std::string& path, const std::string& text) {
+  std::error_code ignored;
+  // A device or a pipe is written into, never replaced; a link goes on pointing at its file.
+  const bool file = !fs::exists(path, ignored) || fs::is_regular_file(path, ignored);
+  const fs::path real = file ? fs::canonical(path, ignored) : fs::path();
+  const std::string target = real.empty() ? path : real.string(),
+                    written = file ? target + ".tmp" + std::to_string(getpid()) : path;
+  const int descriptor = open(written.c_str(), O_WRONLY | (file ? O_CREAT | O_TRUNC : 0), 0644);
+  CBWC_CHECK(descriptor >= 0, path, ": cannot be written: ", std::strerror(errno));
+  bool good = write_all(descriptor, text) && (!file || fsync(descriptor) == 0);
   int problem = errno;
-  if (close(file) != 0 && good) good = false, problem = errno;
-  if (good && std::rename(temporary.c_str(), path.c_str()) == 0) return;
+  if (close(descriptor) != 0 && good) good = false, problem = errno;
+  if (good && (!file || std::rename(written.c_str(), target.c_str()) == 0)) return;
   if (good) problem = errno;
-  unlink(temporary.c_str());
+  if (file) unlink(written.c_str());
   throw RunError(path + ": cannot be written: " + std::strerror(problem));
 }
 
@@ -101,10 +115,7 @@ void write_json(const std::string& path, const json& value) {
 }
 
 json read_json(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  CBWC_CHECK(in, path, ": cannot be read");
-  const std::string text((std::istreambuf_iterator<char>(in)), {});
-  json value = json::parse(text, nullptr, false);
+  json value = json::parse(read_file(path), nullptr, false);
   CBWC_CHECK(!value.is_discarded(), path, ": not a JSON file");
   return value;
 }

@@ -1,11 +1,14 @@
 #include "experiments/out_path.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 
 #include "core/check.h"
 
@@ -38,12 +41,29 @@ std::string problem_with(const fs::path& folder) {
   return "";
 }
 
+void check_replaceable(const std::string& path, const OutputKind& kind) {
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) return;
+  if (!fs::is_regular_file(path, ignored)) {
+    CBWC_CHECK(!kind.file, path, ": is a device or pipe; expected the name of a file to write");
+    return;
+  }
+  std::string front(std::strlen(kind.begins), '\0');
+  std::ifstream in(path, std::ios::binary);
+  in.read(front.data(), static_cast<std::streamsize>(front.size()));
+  CBWC_CHECK(in.gcount() == 0 || front == kind.begins, path, ": exists and is not ", kind.what,
+             "; nothing was changed, give another name");
+}
+
 }  // namespace
 
-void check_can_write(const std::string& path, const std::string& made) {
+void check_can_write(const std::string& path, const OutputKind& kind, const std::string& made) {
   std::error_code ignored;
+  const bool is_made = !made.empty() && lies_in(path, made) && lies_in(made, path);
+  CBWC_CHECK(!is_made, path, ": is what --out makes; give another name");
   CBWC_CHECK(!fs::is_directory(path, ignored), path,
              ": is a folder; expected the name of a file to write");
+  check_replaceable(path, kind);
   const fs::path folder = folder_of(path);
   if (!made.empty() && !fs::exists(folder, ignored) && lies_in(made, folder)) return;
   const std::string problem = problem_with(folder);
@@ -70,6 +90,24 @@ void make_folders(const std::string& path) {
   std::error_code failed;
   fs::create_directories(path, failed);
   CBWC_CHECK(!failed, path, ": cannot be created: ", failed.message());
+}
+
+NewFolder::NewFolder(const std::string& out) : out_(fs::absolute(out).lexically_normal()) {
+  check_new_folder(out);
+  if (out_.ends_with('/')) out_.pop_back();
+  path_ = fmt::format("{}.{}.tmp", out_, ::getpid());
+  make_folders(path_);
+}
+
+NewFolder::~NewFolder() {
+  std::error_code ignored;
+  if (!path_.empty()) fs::remove_all(path_, ignored);
+}
+
+void NewFolder::commit() {
+  if (std::rename(path_.c_str(), out_.c_str()) != 0)
+    throw RunError(out_ + ": cannot be created: " + std::strerror(errno));
+  path_.clear();
 }
 
 void copy_into(const std::string& file, const std::string& folder, const std::string& name) {

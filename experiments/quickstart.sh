@@ -5,6 +5,9 @@
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 source "$root/experiments/install_packages.sh"
+case "${1:-}" in
+  -*) echo "usage: experiments/quickstart.sh [OUT]     default OUT: runs/quickstart" >&2; exit 2 ;;
+esac
 out=${1:-$root/runs/quickstart}
 case "$out" in /*) ;; *) out=$PWD/$out ;; esac
 

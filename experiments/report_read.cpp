@@ -3,13 +3,12 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <limits>
 #include <set>
 #include <sstream>
 
 #include "core/check.h"
+#include "data/text.h"
 #include "experiments/json_output.h"
 #include "experiments/report_run.h"
 #include "experiments/statistics.h"
@@ -127,9 +126,7 @@ std::string metric_of(const ReportArm& arm) {
 }
 
 CsvTable read_csv(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  CBWC_CHECK(in, path, ": cannot be read");
-  const std::string all((std::istreambuf_iterator<char>(in)), {});
+  const std::string all = read_file(path);
   CsvTable table;
   size_t begin = 0;
   for (size_t end; (end = all.find('\n', begin)) != std::string::npos; begin = end + 1) {

@@ -1,11 +1,16 @@
 #include "experiments/run_directory.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
+#include "data/text.h"
 #include "experiments/json_output.h"
 #include "experiments/out_path.h"
 
@@ -25,15 +30,20 @@ std::vector<fs::path> checkpoint_files(const std::string& folder) {
   return files;
 }
 
-std::string read_text(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  CBWC_CHECK(in, path, ": cannot be read");
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
+}  // namespace
+
+RunLock::RunLock(const std::string& dir)
+    : descriptor_(::open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+  // Some network file systems cannot lock: there it stays the user's care.
+  if (descriptor_ < 0 || ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
+    return;
+  ::close(descriptor_);
+  detail::fail(dir, ": another process trains in it; nothing was changed");
 }
 
-}  // namespace
+RunLock::~RunLock() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
 
 bool RunDirectory::holds_run(const std::string& dir) {
   return fs::exists(dir + "/config.toml") || fs::exists(dir + "/result.json") ||
@@ -45,15 +55,16 @@ RunDirectory RunDirectory::create(const std::string& dir, const Config& config) 
   CBWC_CHECK(!fs::exists(dir) || fs::is_directory(dir), dir, ": is not a directory");
   CBWC_CHECK(!holds_run(dir), dir,
              ": holds another run, nothing was changed; give another --out, or --resume ", dir);
+  const std::string toml = config_to_toml(config);
   make_folders(dir + "/checkpoints");
-  write_text_file(dir + "/config.toml", config_to_toml(config));
+  write_text_file(dir + "/config.toml", toml);
   return RunDirectory(dir, config);
 }
 
 RunDirectory RunDirectory::open(const std::string& dir) {
   const std::string file = dir + "/config.toml";
   CBWC_CHECK(fs::exists(file), dir, ": is not a run directory (no config.toml)");
-  return RunDirectory(dir, parse_config(read_text(file), file));
+  return RunDirectory(dir, parse_config(read_file(file), file));
 }
 
 void RunDirectory::replace_config(const Config& config) {
@@ -84,7 +95,7 @@ std::string RunDirectory::newest(std::vector<std::string>& warnings) const {
 void RunDirectory::cut_tables(int64_t step) const {
   for (const char* name : kTables) {
     if (!fs::exists(file(name))) continue;
-    const std::string text = read_text(file(name));
+    const std::string text = read_file(file(name));
     std::string kept;
     bool header = true;
     for (size_t begin = 0, end; (end = text.find('\n', begin)) != std::string::npos;

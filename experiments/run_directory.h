@@ -13,6 +13,19 @@
 
 namespace cbwc {
 
+// Held by the process that trains in a run directory, so that no other one does; released when that
+// process ends, however it ends. Error when another one holds it.
+class RunLock {
+ public:
+  explicit RunLock(const std::string& dir);
+  ~RunLock();
+  RunLock(const RunLock&) = delete;
+  RunLock& operator=(const RunLock&) = delete;
+
+ private:
+  int descriptor_;
+};
+
 class RunDirectory {
  public:
   // For a new run. Error, with nothing changed, when `dir` holds another one or other files.

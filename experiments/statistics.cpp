@@ -143,6 +143,10 @@ double quantile(std::vector<double> values, double q) {
 
 double median(const std::vector<double>& values) { return quantile(values, 0.5); }
 
+std::string format_ratio(const PairedRatio& r) {
+  return fmt::format("{:.4f} [{:.4f}, {:.4f}]", r.ratio, r.low, r.high);
+}
+
 std::string format_difference(const MeanInterval& value, int digits) {
   if (value.n == 0) return "n/a";
   std::string mean = fmt::format("{:+.{}f}", value.mean, digits);

@@ -35,6 +35,7 @@ struct PairedRatio {
   double ratio = 0, low = 0, high = 0;
 };
 PairedRatio paired_ratio(const std::vector<double>& a, const std::vector<double>& b);
+std::string format_ratio(const PairedRatio& r);  // "1.0120 [1.0010, 1.0250]"
 
 double student_t_975(int64_t degrees);                  // 0.975 quantile; degrees >= 1
 double quantile(std::vector<double> values, double q);  // linear between ranks; nan when empty

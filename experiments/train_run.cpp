@@ -18,6 +18,7 @@
 #include "experiments/run_directory.h"
 #include "experiments/statistics.h"
 #include "experiments/trainer.h"
+#include "optim/decay.h"
 
 namespace cbwc {
 namespace {
@@ -243,13 +244,13 @@ struct Opened {
 Opened open_run(const RunRequest& request, Trainer& trainer, Progress& progress) {
   if (!request.resume) return {RunDirectory::create(request.dir, request.config), {}, ""};
   RunDirectory dir = RunDirectory::open(request.dir);
-  if (dir.config().run.steps != request.config.run.steps) dir.replace_config(request.config);
   std::vector<std::string> warnings;
   const std::string path = dir.newest(warnings);
   for (const std::string& warning : warnings) progress.message("warning: skipped " + warning);
   Tally tally;
   if (!path.empty())
     tally = Tally::from_json(trainer.load(read_checkpoint(path, request.config.data.file_locking)));
+  if (dir.config().run.steps != request.config.run.steps) dir.replace_config(request.config);
   dir.cut_tables(trainer.steps());
   progress.start_at(trainer.steps());
   progress.message(fmt::format("resuming {} at step {}", request.dir, trainer.steps()));
@@ -281,6 +282,19 @@ void load_start(const RunRequest& request, const std::string& source, const std:
     progress.message(note);
 }
 
+// "weight decay 0.1 on 26 tensors (3215872 numbers), none on 51 (22016 numbers): norms and biases".
+std::string decay_line(const Config& config, const FlatParameters& parameters) {
+  const std::vector<DecayGroup> groups = decay_groups(parameters);
+  const auto count = [](const DecayGroup& g, const char* what) {
+    return fmt::format("{}{} ({} numbers)", g.parameters.size(), what, g.elements);
+  };
+  std::string line =
+      fmt::format("weight decay {} on {}, none on {}: norms and biases", config.optim.weight_decay,
+                  count(groups[0], " tensors"), count(groups[1], ""));
+  if (!groups[2].parameters.empty()) line += "; frozen: " + count(groups[2], "");
+  return line;
+}
+
 // Of texts, as notices: what does not fit into the context.
 nlohmann::json lengths_json(const TrainingData& data) {
   if (data.texts == 0) return nlohmann::json::object();
@@ -302,7 +316,9 @@ bool has_checkpoint(const std::string& dir) {
 RunOutcome train_run(const RunRequest& request) {
   const Config& config = request.config;
   RunOutcome outcome;
+  std::optional<RunLock> lock;
   if (request.resume) {
+    lock.emplace(request.dir);
     const Config stored = RunDirectory::open(request.dir).config();
     check_same_config(stored, config, request.change_steps);
     if (stored.run.steps == config.run.steps && read_outcome(request.dir, &outcome)) return outcome;
@@ -326,6 +342,8 @@ RunOutcome train_run(const RunRequest& request) {
                     target_unit(config));
   if (fresh) load_start(request, start, tokenizer, trainer, progress);
   Opened opened = open_run(request, trainer, progress);
+  if (!lock) lock.emplace(request.dir);
+  if (fresh && !request.quiet) progress.message(decay_line(config, trainer.parameters()));
   std::error_code ignored;
   std::filesystem::remove(opened.dir.file("result.json"), ignored);  // it is being written anew
   RunLoop(request, trainer, opened.dir, progress, opened.tally, opened.checkpoint).run(outcome);

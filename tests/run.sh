@@ -7,6 +7,7 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 source "$root/experiments/install_packages.sh"
 
 preset=test
+[ $# -le 1 ] || { echo "error: tests/run.sh: unknown option '$2' (expected --asan or nothing)" >&2; exit 2; }
 case "${1:-}" in
   "") ;;
   --asan) preset=asan ;;
@@ -29,7 +30,7 @@ if command -v ninja >/dev/null && [ ! -e "build/$preset/CMakeCache.txt" ]; then 
 cmake --preset "$preset" "${generator[@]}" >"/tmp/cbwc-configure-$$.log" ||
   { cat "/tmp/cbwc-configure-$$.log"; echo "error: tests/run.sh: cmake failed" >&2; exit 1; }
 rm -f "/tmp/cbwc-configure-$$.log"
-cmake --build "build/$preset" -j "$(nproc)"
+cmake --build "build/$preset" -j "$(nproc)" || { echo "error: tests/run.sh: the build failed" >&2; exit 1; }
 
 if [ "$preset" = test ]; then
   if command -v nvcc >/dev/null; then

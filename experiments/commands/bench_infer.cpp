@@ -106,8 +106,8 @@ int run(Options o, const CommandContext& context) {
              "bench infer: --from is for --plot FILE.svg or --table FILE.md");
   CBWC_CHECK(o.plot.empty() || have_gnuplot(),
              "bench infer: --plot needs gnuplot (apt-get install gnuplot-nox)");
-  for (const std::string& file : {o.plot, o.table})
-    if (!file.empty()) check_can_write(file);
+  if (!o.plot.empty()) check_can_write(o.plot, kPicture);
+  if (!o.table.empty()) check_can_write(o.table, kMarkdown);
   if (o.models.empty() && o.from.empty())
     o.models = {"gpt2_124m", "bert_base", "opt_125m", "phi_1", "vit_b16", "swin_tiny"};
   print_plan(o, context);

@@ -230,8 +230,8 @@ int run_data(const Options& options, const CLI::App& command, const CommandConte
   check_name(options.name);
   refuse_unread(command, options);
   CBWC_CHECK(!options.out.empty(), "data: expected --out FILE.h5");
-  check_can_write(options.out);
-  if (!options.write_vocab.empty()) check_can_write(options.write_vocab);
+  check_can_write(options.out, kDataFile);
+  if (!options.write_vocab.empty()) check_can_write(options.write_vocab, kVocabulary);
   if (is_image_dataset(options.name)) return run_images(options, context);
   const DatasetSummary made = builders().at(options.name)(options);
   if (!options.write_vocab.empty()) write_vocab(options);
@@ -343,7 +343,8 @@ void add_data_command(CLI::App& app, CommandContext& context) {
       ->check(between(0, 1));
   command->add_option("--test", o->split.test, "part of the documents (default 0.05)")
       ->check(between(0, 1));
-  command->add_option("--split-seed", o->split.seed, "which documents go where (default 1)");
+  command->add_option("--split-seed", o->split.seed, "which documents go where (default 1)")
+      ->check(at_least(0));
   command->callback(
       [o, command, &context] { context.exit_code = run_data(*o, *command, context); });
 }

@@ -31,7 +31,7 @@ bool arm_is_open(const Options& options) {
 
 int run(const Options& options, const CommandContext& context) {
   require_cpu(context.global.device);
-  if (!options.dot.empty()) check_can_write(options.dot);
+  if (!options.dot.empty()) check_can_write(options.dot, kDrawing);
   std::vector<std::string> sets = options.sets;
   if (arm_is_open(options)) sets.push_back("model.norm=layernorm");
   const LoadedModel loaded = load_model(options.model, sets);

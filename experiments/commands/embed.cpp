@@ -63,7 +63,7 @@ int run(const Options& o, bool normalize_given, const CommandContext& context) {
   const std::string type = std::filesystem::path(o.out).extension();
   CBWC_CHECK(type == ".h5" || type == ".jsonl", "--out ", o.out,
              ": expected a name that ends in .h5 or .jsonl");
-  check_can_write(o.out);
+  check_can_write(o.out, type == ".h5" ? kDataFile : kVectorLines);
   TextCounts counts;
   const std::vector<std::string> texts = clean_lines(read_file(o.input), o.input, {}, counts);
   CBWC_CHECK(!texts.empty(), o.input, ": is empty; expected one text a line");

@@ -20,7 +20,7 @@ struct Options {
 
 int run(const Options& options, const CommandContext& context) {
   require_cpu(context.global.device);
-  if (!options.equiv.dump.empty()) check_can_write(options.equiv.dump);
+  if (!options.equiv.dump.empty()) check_can_write(options.equiv.dump, kDataFile);
   for (const std::string& placement : options.equiv.placements) parse_dropout_placement(placement);
   const Config config = load_config(options.config, options.sets);
   print_unread_sizes(config);

@@ -11,6 +11,7 @@
 #include <random>
 
 #include "data/hash.h"
+#include "data/token_file.h"
 #include "tests/data/temporary_folder.h"
 #include "tests/support/catch.h"
 
@@ -227,5 +228,11 @@ TEST_CASE("The newest whole checkpoint is found by its number") {
   CHECK(newest_checkpoint(folder.path(), &skipped) == folder.file("step-10.h5"));
   REQUIRE(skipped.size() == 1);
   CHECK(skipped[0].find("step-000200.h5") != std::string::npos);
+  // Whole, but another kind of file.
+  TokenFile(Tokenizer::bytes(), "").write(folder.file("step-300.h5"));
+  skipped.clear();
+  CHECK(newest_checkpoint(folder.path(), &skipped) == folder.file("step-10.h5"));
+  REQUIRE(skipped.size() == 2);
+  CHECK(skipped[0].find("step-300.h5: not a checkpoint") != std::string::npos);
   CHECK_THROWS_AS(newest_checkpoint(folder.file("absent")), Error);
 }

@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "core/check.h"
+#include "data/atomic_file.h"
 #include "data/datasets.h"
 #include "tests/data/temporary_folder.h"
 #include "tests/support/catch.h"
@@ -36,6 +37,33 @@ TokenFile sample() {
 }
 
 }  // namespace
+
+// A file whose seal and structure are whole, but not what it says.
+TEST_CASE("An id outside the vocabulary is named with its file, split and position") {
+  TemporaryFolder folder;
+  const std::string path = folder.file("t.h5");
+  sample().write(path);
+  const auto change = [&](const char* name, hsize_t at, uint32_t value) {
+    const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+    const hid_t set = H5Dopen2(file, name, H5P_DEFAULT), all = H5Dget_space(set);
+    const hsize_t one = 1;
+    const hid_t memory = H5Screate_simple(1, &one, nullptr);
+    H5Sselect_hyperslab(all, H5S_SELECT_SET, &at, nullptr, &one, nullptr);
+    CHECK(H5Dwrite(set, H5T_NATIVE_UINT32, memory, all, H5P_DEFAULT, &value) >= 0);
+    for (const hid_t space : {memory, all}) H5Sclose(space);
+    H5Dclose(set);
+    H5Fclose(file);
+    write_seal(path);
+    return message_of<Error>([&] { TokenFile::open(path); });
+  };
+  CHECK(change("train/documents", 1, 9) ==
+        path + ": /train: document 1 starts at 9, out of order or beyond 5 tokens");
+  change("train/documents", 1, 3);
+  CHECK(change("train/tokens", 3, 257) ==
+        path + ": /train: token 3 has the id 257, outside the vocabulary of 257");
+  CHECK(change("train/tokens", 3, 4).find("checksum") != std::string::npos);
+  CHECK(change("train/tokens", 3, 3).empty());
+}
 
 TEST_CASE("A token file comes back with its tokens, documents and tokenizer") {
   TemporaryFolder folder;

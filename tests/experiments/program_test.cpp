@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <thread>
 
 #include "core/rng.h"
@@ -42,8 +43,9 @@ struct Project {
   }
 };
 
-// Starts a run, kills it after `ms`; false when it had already ended by itself.
-bool kill_after(const std::vector<std::string>& words, int64_t ms) {
+// Starts a run, kills it `ms` after `ready`; false when it had already ended by itself.
+bool kill_after(const std::vector<std::string>& words, const std::function<bool()>& ready,
+                int64_t ms) {
   const pid_t child = ::fork();
   if (child == 0) {
     std::vector<char*> argv = {const_cast<char*>(CBWC_PROGRAM)};
@@ -52,10 +54,17 @@ bool kill_after(const std::vector<std::string>& words, int64_t ms) {
     ::execv(CBWC_PROGRAM, argv.data());
     ::_exit(127);
   }
-  std::this_thread::sleep_for(std::chrono::milliseconds(ms));
-  ::kill(child, SIGKILL);
   int status = 0;
-  ::waitpid(child, &status, 0);
+  bool ended = false;
+  while (!ready() && !ended) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    ended = ::waitpid(child, &status, WNOHANG) == child;
+  }
+  if (!ended) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(ms));
+    ::kill(child, SIGKILL);
+    ::waitpid(child, &status, 0);
+  }
   return WIFSIGNALED(status);
 }
 
@@ -79,7 +88,8 @@ std::vector<double> losses(const std::string& dir) {
 
 TEST_CASE("A run killed at random steps resumes to the bits of one never killed") {
   Project p;
-  const std::string sets = " --threads 2 --quiet --set run.steps=400 --set run.checkpoint_every=10";
+  const std::string sets =
+      " --threads 2 --quiet --set run.steps=1000 --set run.checkpoint_every=10";
   REQUIRE(p.run("train " + p.config + " --out " + p.dir("whole") + sets).exit_code == 0);
   Rng rng(static_cast<uint64_t>(::getpid()), "kill");
   std::vector<std::string> words = {"train",
@@ -88,17 +98,26 @@ TEST_CASE("A run killed at random steps resumes to the bits of one never killed"
                                     "2",
                                     "--quiet",
                                     "--set",
-                                    "run.steps=400",
+                                    "run.steps=1000",
                                     "--set",
                                     "run.checkpoint_every=10"};
+  const auto newest = [&] {  // the names have as many digits
+    std::string last;
+    std::error_code none;
+    for (const auto& entry : fs::directory_iterator(p.dir("killed") + "/checkpoints", none))
+      if (entry.path().extension() == ".h5") last = std::max(last, entry.path().string());
+    return last;
+  };
   int kills = 0;
   for (int i = 0; i < kKills; ++i) {
     std::vector<std::string> now = words;
     const bool started = fs::exists(p.dir("killed") + "/config.toml");
     now.insert(now.end(), {started ? "--resume" : "--out", p.dir("killed")});
-    kills += kill_after(now, 40 + static_cast<int64_t>(rng.below(300)));
+    const std::string before = newest();
+    kills += kill_after(
+        now, [&] { return newest() != before; }, static_cast<int64_t>(rng.below(30)));
   }
-  CHECK(kills > 0);
+  CHECK(kills == kKills);  // each after a checkpoint of its own
   const bool started = fs::exists(p.dir("killed") + "/config.toml");
   const auto last =
       p.run("train " + p.config + sets + (started ? " --resume " : " --out ") + p.dir("killed"));
@@ -133,6 +152,47 @@ TEST_CASE("Resuming skips a damaged checkpoint by name and refuses another lengt
   fs::remove(p.dir("r") + "/result.json");
   CHECK(p.run("train --resume " + p.dir("r")).exit_code == 2);
   CHECK(p.run("eval " + p.dir("r")).exit_code == 2);
+}
+
+TEST_CASE("A refused --change-steps changes nothing") {
+  Project p;
+  REQUIRE(p.run("train " + p.config + " --out " + p.dir("r")).exit_code == 0);
+  const std::string config = read_bytes(p.dir("r") + "/config.toml"), data = read_bytes(p.data);
+  const std::string longer = "train --resume " + p.dir("r") + " --set run.steps=16 --change-steps";
+  REQUIRE(p.run("data text --input " + p.config + " --out " + p.data).exit_code == 0);
+  const auto refused = p.run(longer);
+  INFO(refused.err);
+  CHECK(refused.exit_code == 2);
+  CHECK(read_bytes(p.dir("r") + "/config.toml") == config);
+  write_bytes(p.data, data);
+  REQUIRE(p.run(longer).exit_code == 0);
+  CHECK(read_csv(p.dir("r") + "/metrics.csv").numbers.at("step").back() == 16);
+}
+
+TEST_CASE("One process trains in a run directory") {
+  Project p;
+  REQUIRE(p.run("train " + p.config + " --out " + p.dir("r")).exit_code == 0);
+  fs::remove(p.dir("r") + "/result.json");
+  {
+    const RunLock lock(p.dir("r"));
+    const auto second = p.run("train --resume " + p.dir("r"));
+    CHECK(second.exit_code == 2);
+    CHECK(second.err ==
+          "error: " + p.dir("r") + ": another process trains in it; nothing was changed\n");
+  }
+  CHECK(p.run("train --resume " + p.dir("r")).exit_code == 0);
+  const RunLock first(p.dir("r"));
+  CHECK_THROWS_AS(RunLock(p.dir("r")), Error);
+}
+
+TEST_CASE("P68: a run says what decays") {
+  Project p;
+  const auto run = p.run("train " + p.config + " --out " + p.dir("r"));
+  INFO(run.err);
+  // 2 layers of width 16: token and position tables, 4 weights a block; 2 norms and 4 biases a
+  // block, and the last norm.
+  CHECK(run.err.find("weight decay 0.1 on 10 tensors (") != std::string::npos);
+  CHECK(run.err.find("norms and biases") != std::string::npos);
 }
 
 TEST_CASE("A disk that fills up ends a run with one line and leaves its last good checkpoint") {
@@ -178,6 +238,7 @@ TEST_CASE("Bad input is exit 2 with one line, and nothing is written over") {
     CHECK(result.exit_code == 2);
     CHECK(result.err.find("error: ") != std::string::npos);
     CHECK(result.err.find(expected) != std::string::npos);
+    CHECK(result.err.find('\n') == result.err.size() - 1);
   };
   refused("train " + p.config + out, "holds another run");
   CHECK(read_bytes(p.dir("r") + "/metrics.csv") == metrics);
@@ -186,12 +247,20 @@ TEST_CASE("Bad input is exit 2 with one line, and nothing is written over") {
   const std::string fresh = "train " + p.config + " --out " + p.dir("new");
   refused(fresh + " --set model.heads=3", "heads");
   refused(fresh + " --set data.file=" + p.dir("none.h5"), "none.h5");
-  refused(fresh + " --set model.context=100000", "");
+  refused(fresh + " --set model.context=100000", "100000");
   refused(fresh + " --set model.vocab=100", "vocab");
   refused(fresh + " --set optim.learning_rte=1", "lr");
   refused("--device cuda " + fresh, "cuda");
   refused("train --resume " + p.dir("nowhere"), "nowhere");
   refused("generate " + p.dir("nowhere") + " --prompt x", "nowhere");
+  refused("bench everything", "'everything' (see cbwc bench --help)");
+  refused("train " + p.dir("r") + " --out " + p.dir("new"), "is a folder; expected a config file");
+  refused("train gpt_quickstrat", "the nearest shipped one is gpt_quickstart");
+  write_bytes(p.dir("list.toml"), "[[model]]\nlayers = 1\n");
+  refused("config " + p.dir("list.toml"), ":1: expected one section [model], got a list");
+  refused("data text --input " + p.config + " --split-seed -1 --out " + p.dir("s.h5"), "-1");
+  refused(fresh + " --set run.name=caf\xe9", "run.name: \"caf\\xe9\" is not UTF-8");
+  refused(fresh + "\xe9", "is not UTF-8");
   std::string bytes = read_bytes(p.data);
   bytes.resize(bytes.size() / 2);
   write_bytes(p.dir("cut.h5"), bytes);

@@ -75,7 +75,7 @@ struct Place {
   }
 };
 
-void check_says(const std::string& message, const std::string& part) {
+void check_prints(const std::string& message, const std::string& part) {
   INFO(message);
   CHECK(message.find(part) != std::string::npos);
 }
@@ -122,8 +122,8 @@ TEST_CASE(
     CHECK(std::abs(p.loss_of(p.hf) - slow) < kFloat64 * slow);
     CHECK(std::abs(p.loss_of(p.folded) - slow) < kFloat32 * slow);
     CHECK(std::abs(slow_loss(p.hf, kText + " more", 24) - slow) > 1e-4);  // the measure sees text
-    check_says(p.expect("eval " + p.run + " --text " + p.text), "that do not overlap");
-    check_says(p.expect("eval " + p.run, 2), "--text");
+    check_prints(p.expect("eval " + p.run + " --text " + p.text), "that do not overlap");
+    check_prints(p.expect("eval " + p.run, 2), "--text");
     const auto written = [&](const std::string& model) {
       return p.expect("generate " + model + " --prompt 'the cat' --tokens 6 --temperature 0");
     };
@@ -137,19 +137,19 @@ TEST_CASE("a text that cannot be scored is one line that says why") {
   const Place p;
   write_hf_text_folder("bert_model", "bert_files", p.hf);
   write_bytes(p.text, "the cat\n");
-  check_says(p.expect("eval " + p.hf + " --text " + p.text, 2), "cbwc embed");
+  check_prints(p.expect("eval " + p.hf + " --text " + p.text, 2), "cbwc embed");
   write_bytes(p.text, "the cat\nbad \xff byte\n");
-  check_says(p.expect("eval " + p.hf + " --text " + p.text, 2), "0xff at offset 12 (line 2)");
+  check_prints(p.expect("eval " + p.hf + " --text " + p.text, 2), "0xff at offset 12 (line 2)");
   write_hf_text_folder("gpt2", "gpt2_json", p.run);
   write_bytes(p.text, "a");
-  check_says(p.expect("eval " + p.run + " --text " + p.text, 2), "expected at least 2");
-  check_says(p.expect("eval " + p.run + " --window 25 --text " + p.text, 2), "reads 24 tokens");
+  check_prints(p.expect("eval " + p.run + " --text " + p.text, 2), "expected at least 2");
+  check_prints(p.expect("eval " + p.run + " --window 25 --text " + p.text, 2), "reads 24 tokens");
   // A model with fewer rows than its tokenizer has tokens, and one whose tokenizer is not known.
   write_hf_text_folder("gpt2", "gpt2_json", p.folder.file("small"), 50);
-  check_says(p.expect("generate " + p.folder.file("small"), 2), "its model only 50");
+  check_prints(p.expect("generate " + p.folder.file("small"), 2), "its model only 50");
   write_bytes(p.run + "/tokenizer.json", R"({"model": {"type": "Unigram"}})");
-  check_says(p.expect("import " + p.run + " --out " + p.folder.file("odd")), "Unigram");
-  check_says(p.expect("generate " + p.folder.file("odd"), 2), "neither a tokenizer");
+  check_prints(p.expect("import " + p.run + " --out " + p.folder.file("odd")), "Unigram");
+  check_prints(p.expect("generate " + p.folder.file("odd"), 2), "neither a tokenizer");
   p.expect("detect " + p.folder.file("odd"));
 }
 
@@ -223,9 +223,9 @@ TEST_CASE("modules and poolings of sentence-transformers that embed does not com
     p.expect("import " + p.hf + " --out " + p.run);
     for (const std::string& model : {p.hf, p.run}) {
       fs::remove(out);
-      check_says(p.expect("embed " + model + " --input " + p.text + " --out " + out + options,
-                          message.empty() ? 0 : 2),
-                 message);
+      check_prints(p.expect("embed " + model + " --input " + p.text + " --out " + out + options,
+                            message.empty() ? 0 : 2),
+                   message);
       CHECK(fs::exists(out) == message.empty());
     }
   };
@@ -259,13 +259,13 @@ TEST_CASE("embed: HDF5, bad input, and a BERT that was trained here") {
     for (int64_t d = 0; d < 16; ++d)
       CHECK(std::abs(v.data<double>()[i * 16 + d] -
                      lines[static_cast<size_t>(i)][static_cast<size_t>(d)]) < 1e-8);
-  check_says(p.expect("embed " + p.hf + to + "csv", 2), ".jsonl");
+  check_prints(p.expect("embed " + p.hf + to + "csv", 2), ".jsonl");
   write_hf_text_folder("gpt2", "gpt2_json", p.run);
-  check_says(p.expect("embed " + p.run + to + "h5", 2), "family bert");
+  check_prints(p.expect("embed " + p.run + to + "h5", 2), "family bert");
   write_bytes(p.text, "fine\nbad \xc3( byte\n");
-  check_says(p.expect("embed " + p.hf + to + "h5", 2), "0xc3 at offset 9 (line 2)");
+  check_prints(p.expect("embed " + p.hf + to + "h5", 2), "0xc3 at offset 9 (line 2)");
   write_bytes(p.text, "");
-  check_says(p.expect("embed " + p.hf + to + "h5", 2), "is empty");
+  check_prints(p.expect("embed " + p.hf + to + "h5", 2), "is empty");
   for (const char* family : {"bert", "bert_mlm"}) {
     const std::string config = p.folder.file("c.toml"), out = p.folder.file(family);
     write_bytes(config, family_toml(p.folder, family));

@@ -42,6 +42,34 @@ void poison(Trainer& trainer, const std::string& name, double value) {
   trainer.model().parameter(name)->mutate().fill(value);
 }
 
+// Another split's batches with every target ignored.
+class WithoutTargets : public DataSplit {
+ public:
+  explicit WithoutTargets(std::shared_ptr<const DataSplit> of) : of_(std::move(of)) {}
+  int64_t samples() const override { return of_->samples(); }
+  std::unique_ptr<BatchStream> stream(const StreamOptions& options) const override {
+    struct Stream : BatchStream {
+      std::unique_ptr<BatchStream> of;
+      Batch next() override {
+        Batch batch = of->next();
+        batch.targets = Tensor::full(batch.targets.shape(), kIgnoredTarget, DType::i32);
+        return batch;
+      }
+      int64_t position() const override { return of->position(); }
+      double epoch() const override { return of->epoch(); }
+    };
+    auto stream = std::make_unique<Stream>();
+    stream->of = of_->stream(options);
+    return stream;
+  }
+  std::unique_ptr<BatchPass> pass(int64_t batch_size, int64_t most) const override {
+    return of_->pass(batch_size, most);
+  }
+
+ private:
+  std::shared_ptr<const DataSplit> of_;
+};
+
 }  // namespace
 
 TEST_CASE("P44: accumulation weighs tokens, not micro-batches") {
@@ -87,6 +115,24 @@ TEST_CASE("P46: a window without a target is no step") {
   add_micro_batch(window, w, 0.0, 0);
   CHECK(window.mean_loss() == 0.0);
   CHECK(window.unit_scale() == 0.0);
+}
+
+TEST_CASE("P46: a step without a target changes no weight and is counted") {
+  TemporaryFolder folder;
+  const Config config =
+      tiny_config(write_tiny_data(folder), {"optim.weight_decay=0.5", "optim.warmup=0"});
+  for (const bool none : {true, false}) {
+    TrainingData data = open_data(config);
+    if (none) data.train = std::make_shared<WithoutTargets>(data.train);
+    Trainer trainer(config, 1, data);
+    const std::vector<float> before = flat_values(trainer);
+    const StepResult r = trainer.step();
+    CHECK(r.skipped == none);
+    CHECK((r.tokens == 0) == none);
+    CHECK(trainer.skipped() == none);
+    CHECK(trainer.steps() == 1);
+    CHECK((flat_values(trainer) == before) == none);
+  }
 }
 
 TEST_CASE("P46, P49: what is allowed is warned of once and counted") {
