@@ -55,8 +55,7 @@ struct Place {
     INFO(model << ": " << found.dump() << ", expected " << expected.dump());
     const double loss = expected.at("loss");
     CHECK(std::abs(found.value("loss", 0.0) - loss) < tolerance * loss);
-    if (tolerance < kBytes)
-      CHECK(found.at("metrics").at("accuracy") == expected.at("accuracy"));
+    if (tolerance < kBytes) CHECK(found.at("metrics").at("accuracy") == expected.at("accuracy"));
   }
 };
 
