@@ -18,21 +18,21 @@ A reciprocal_deviation(A squares, int64_t cols, double eps) {
 template <int R, class T>
 void row_moments(const T* x, const T* next, int64_t n, T* mean, T* squares) {
   Vector<T> s[kChains * R] = {};
-  for_vectors<T>(n, [&](int64_t i, int u, auto count) {
-    for (int k = 0; k < R; ++k) s[u * R + k] += load(x + k * n + i, count);
+  for_vectors<T>(n, [&](int64_t i, auto u, auto count) {
+    unrolled<R>([&](auto k) { s[u * R + k] += load(x + k * n + i, count); });
   });
   add_chains<R, T>(s, mean);
   for (int k = 0; k < R; ++k) mean[k] /= static_cast<T>(n);
   Vector<T> d[kChains * R] = {}, q[kChains * R] = {}, ones = {};
   ones += T(1);
-  for_vectors<T>(n, [&](int64_t i, int u, auto count) {
-    for (int k = 0; k < R; ++k) {
+  for_vectors<T>(n, [&](int64_t i, auto u, auto count) {
+    unrolled<R>([&](auto k) {
       Vector<T> v = load(x + k * n + i, count) - mean[k];
       if constexpr (!std::is_same_v<decltype(count), Whole>) v *= load<T>(&ones[0], count);
       d[u * R + k] += v;
       __builtin_prefetch(next + k * n + i);
       q[u * R + k] += v * v;
-    }
+    });
   });
   T deviation[R];
   add_chains<R, T>(d, deviation);
@@ -82,10 +82,11 @@ void forward_rows(const LayerNormForward<T>& a, const T* gamma, const T* beta, i
     a.mean[r + k] = mean[k];
     a.rstd[r + k] = rstd[k] = reciprocal_deviation(squares[k], n, a.eps);
   }
-  for_vectors<T>(n, [&](int64_t i, int, auto count) {
+  for_vectors<T>(n, [&](int64_t i, auto, auto count) {
     const Vector<T> g = load(gamma + i, count), b = load(beta + i, count);
-    for (int k = 0; k < R; ++k)
+    unrolled<R>([&](auto k) {
       store<T>(y + k * n + i, (load(x + k * n + i, count) - mean[k]) * rstd[k] * g + b, count);
+    });
   });
 }
 
@@ -105,10 +106,10 @@ void backward_rows(const LayerNormBackward<T>& a, const T* gamma, int64_t r, T* 
     rstd[k] = a.rstd[r + k];
   }
   Vector<T> g[R] = {}, gh[R] = {};
-  for_vectors<T>(n, [&](int64_t i, int, auto count) {
+  for_vectors<T>(n, [&](int64_t i, auto, auto count) {
     const Vector<T> w = load(gamma + i, count);
     Vector<T> sum_dyh = load(dgamma + i, count), sum_dy = load(dbeta + i, count);
-    for (int k = 0; k < R; ++k) {
+    unrolled<R>([&](auto k) {
       __builtin_prefetch(next_x + k * n + i);
       const Vector<T> d = load(dy + k * n + i, count),
                       dyh = d * ((load(x + k * n + i, count) - mean[k]) * rstd[k]);
@@ -116,7 +117,7 @@ void backward_rows(const LayerNormBackward<T>& a, const T* gamma, int64_t r, T* 
       sum_dyh += dyh;
       g[k] += w * d;
       gh[k] += w * dyh;
-    }
+    });
     store<T>(dgamma + i, sum_dyh, count);
     store<T>(dbeta + i, sum_dy, count);
   });
@@ -128,15 +129,15 @@ void backward_rows(const LayerNormBackward<T>& a, const T* gamma, int64_t r, T* 
     c1[k] /= static_cast<T>(n);
     c2[k] = c2[k] / static_cast<T>(n) * rstd[k];
   }
-  for_vectors<T>(n, [&](int64_t i, int, auto count) {
+  for_vectors<T>(n, [&](int64_t i, auto, auto count) {
     const Vector<T> w = load(gamma + i, count);
-    for (int k = 0; k < R; ++k) {
+    unrolled<R>([&](auto k) {
       __builtin_prefetch(next_dy + k * n + i);
       store<T>(dx + k * n + i,
                rstd[k] * (w * load(dy + k * n + i, count) - c1[k] -
                           (load(x + k * n + i, count) - mean[k]) * c2[k]),
                count);
-    }
+    });
   });
 }
 
@@ -145,10 +146,12 @@ void backward_rows(const LayerNormBackward<T>& a, const T* gamma, int64_t r, T* 
 template <class T>
 void layer_norm_forward(const LayerNormForward<T>& a) {
   const OrConstant<T> gamma(a.gamma, a.cols, 1), beta(a.beta, a.cols, 0);
+  const bool streamed = is_streamed(a.y, a.rows, a.cols);
   parallel_for(a.rows, norm_rows_per_task(a.cols), [&](int64_t begin, int64_t end) {
-    for_row_groups<kForwardBytes>(begin, end, a.cols, a.y, [&](auto count, int64_t r, T* y) {
-      forward_rows<count()>(a, gamma.data, beta.data, r, y);
-    });
+    for_row_groups<kForwardBytes>(begin, end, a.cols, a.y, streamed,
+                                  [&](auto count, int64_t r, T* y) {
+                                    forward_rows<count()>(a, gamma.data, beta.data, r, y);
+                                  });
   });
 }
 

@@ -2,6 +2,10 @@
 // tasks, and the two-stage sum of dgamma and dbeta, whose order depends on the shape only, never on
 // the thread count.
 #pragma once
+#ifdef __AVX__
+#include <immintrin.h>
+#endif
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -42,6 +46,14 @@ inline void store(T* p, Vector<T> v, int64_t count) {
   std::memcpy(p, &v, static_cast<size_t>(count) * sizeof(T));
 }
 
+// f(k) for k = 0 .. N - 1, each a constant: so that arrays of accumulators become registers. A loop
+// over k is unrolled too late for that, and every addition would go through memory.
+template <int N, class F>
+[[gnu::always_inline]] inline void unrolled(const F& f) {
+  [&]<int... K>(std::integer_sequence<int, K...>) { (f(std::integral_constant<int, K>()), ...); }
+  (std::make_integer_sequence<int, N>());
+}
+
 // f(i, u, count) for the vectors of a row of n elements: i is the first element, count what load
 // and store take, and u the accumulator to add to: one of kChains, so that an addition need not
 // wait for the one before.
@@ -49,12 +61,12 @@ constexpr int kChains = 2;
 template <class T, class F>
 [[gnu::always_inline]] inline void for_vectors(int64_t n, const F& f) {
   constexpr int64_t L = kLanes<T>;
+  constexpr std::integral_constant<int, 0> first;
   int64_t i = 0;
   for (; i + kChains * L <= n; i += kChains * L)
-#pragma GCC unroll 4
-    for (int u = 0; u < kChains; ++u) f(i + u * L, u, Whole{});
-  for (; i + L <= n; i += L) f(i, 0, Whole{});
-  if (i < n) f(i, 0, n - i);
+    unrolled<kChains>([&](auto u) { f(i + u * L, u, Whole{}); });
+  for (; i + L <= n; i += L) f(i, first, Whole{});
+  if (i < n) f(i, first, n - i);
 }
 
 // Takes a and b, one after the other, as blocks of kBlock lanes; adds the two halves of each.
@@ -73,9 +85,10 @@ inline void add_lanes(Vector<T>* v, T* sums, int n = N) {
     std::memcpy(sums, v, static_cast<size_t>(n) * sizeof(T));
   } else {
     constexpr int half = N > 1 ? N / 2 : 1;
-    for (int k = 0; k < half; ++k)
+    unrolled<half>([&](auto k) {
       v[k] = add_halves<kBlock, T>(v[N > 1 ? 2 * k : 0], v[N > 1 ? 2 * k + 1 : 0],
                                    std::make_index_sequence<kLanes<T>>());
+    });
     add_lanes<half, T, kBlock / 2>(v, sums, n);
   }
 }
@@ -83,7 +96,7 @@ inline void add_lanes(Vector<T>* v, T* sums, int n = N) {
 template <int R, class T>
 inline void add_chains(Vector<T>* v, T* sums) {
   static_assert(kChains == 2);
-  for (int k = 0; k < R; ++k) v[k] += v[R + k];
+  unrolled<R>([&](auto k) { v[k] += v[R + k]; });
   add_lanes<R, T>(v, sums);
 }
 
@@ -94,11 +107,43 @@ constexpr int kMostRows = 4;
 template <int R>
 using Rows = std::integral_constant<int, R>;
 
+// A result of this many bytes or more is written past the caches, which it would leave before it is
+// read: a plain store first reads the line that it overwrites, and pushes out what else is there
+// (on a Xeon the norms take 0.6 to 0.8 of the time at 12 MB).
+constexpr int64_t kStreamedBytes = 8 << 20;
+template <class T>
+inline bool is_streamed(const T* out, int64_t rows, int64_t cols) {
+  const int64_t row = cols * static_cast<int64_t>(sizeof(T));
+  return rows * row >= kStreamedBytes && row % kVectorBytes == 0 &&
+         reinterpret_cast<uintptr_t>(out) % kVectorBytes == 0;
+}
+
+// Whole vectors past the caches, where the processor can; stream_end() when all are on their way.
+inline void stream(void* to, const void* from, size_t bytes) {
+#ifdef __AVX512F__
+  for (size_t i = 0; i < bytes; i += 64)
+    _mm512_stream_si512(reinterpret_cast<__m512i*>(static_cast<char*>(to) + i),
+                        _mm512_load_si512(static_cast<const char*>(from) + i));
+#elif defined(__AVX__)
+  for (size_t i = 0; i < bytes; i += 32)
+    _mm256_stream_si256(
+        reinterpret_cast<__m256i*>(static_cast<char*>(to) + i),
+        _mm256_load_si256(reinterpret_cast<const __m256i*>(static_cast<const char*>(from) + i)));
+#else
+  std::memcpy(to, from, bytes);
+#endif
+}
+inline void stream_end() {
+#ifdef __AVX__
+  _mm_sfence();
+#endif
+}
+
 // f(Rows<R>(), r, to) for the rows begin .. end; it writes rows r .. r + R at `to`. Rows that fit
-// go to a small buffer, which memcpy then takes to `out` (or null: nothing is written): a plain
-// store first reads the line that it overwrites, memcpy knows how not to.
+// go to a small buffer, and from there to `out` (null: nothing is written) in one go.
 template <int R, class T, class F>
-void for_row_groups(int64_t begin, int64_t end, int64_t cols, T* out, int64_t step, const F& f) {
+void for_row_groups(int64_t begin, int64_t end, int64_t cols, T* out, bool streamed, int64_t step,
+                    const F& f) {
   constexpr int64_t kBuffer = (1 << 14) / sizeof(T);
   alignas(64) T buffer[kBuffer];
   const bool direct = out == nullptr || step * cols > kBuffer;
@@ -109,8 +154,14 @@ void for_row_groups(int64_t begin, int64_t end, int64_t cols, T* out, int64_t st
     int64_t r = first;
     for (; r + R <= last; r += R) f(Rows<R>(), r, row(r));
     for (; r < last; ++r) f(Rows<1>(), r, row(r));
-    if (!direct) std::memcpy(out + first * cols, buffer, static_cast<size_t>(count) * sizeof(T));
+    if (direct) continue;
+    const size_t bytes = static_cast<size_t>(count) * sizeof(T);
+    if (streamed)
+      stream(out + first * cols, buffer, bytes);
+    else
+      std::memcpy(out + first * cols, buffer, bytes);
   }
+  if (streamed) stream_end();
 }
 // What a group of rows may take of the first cache (32 to 48 KiB) in each array. Backward has four
 // arrays, the next rows of two and the partial sums in it: a third of forward's, so that rows of
@@ -119,12 +170,12 @@ constexpr int64_t kForwardBytes = 12 << 10, kBackwardBytes = 4 << 10;
 // The same, with as many rows at a time as fit kBytes. Rows too wide for it are taken kMostRows at
 // a time again: they go through the second cache anyway.
 template <int64_t kBytes, class T, class F>
-void for_row_groups(int64_t begin, int64_t end, int64_t cols, T* out, const F& f) {
+void for_row_groups(int64_t begin, int64_t end, int64_t cols, T* out, bool streamed, const F& f) {
   const int64_t fit = kBytes / static_cast<int64_t>(sizeof(T)) / std::max<int64_t>(cols, 1);
   const int64_t step = std::max<int64_t>(fit / kMostRows, 1) * kMostRows;
-  if (fit == 1) return for_row_groups<1>(begin, end, cols, out, 1, f);
-  if (fit > 1 && fit < kMostRows) return for_row_groups<2>(begin, end, cols, out, 2, f);
-  for_row_groups<kMostRows>(begin, end, cols, out, step, f);
+  if (fit == 1) return for_row_groups<1>(begin, end, cols, out, streamed, 1, f);
+  if (fit > 1 && fit < kMostRows) return for_row_groups<2>(begin, end, cols, out, streamed, 2, f);
+  for_row_groups<kMostRows>(begin, end, cols, out, streamed, step, f);
 }
 
 // The R rows after the R rows at x, which are row r and on, for the kernels to prefetch: the
@@ -173,12 +224,13 @@ void reduce_norm_rows(int64_t rows, int64_t cols, T* dx, ColumnSum<T> gamma, Col
   const int64_t tasks = (rows + per_task - 1) / per_task;
   Tensor parts = Tensor::empty({tasks, 2, cols}, dtype_of<T>());
   T* part = parts.data<T>();
+  const bool streamed = is_streamed(dx, rows, cols);
   parallel_for(tasks, 1, [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
       T* pg = part + 2 * t * cols;
       std::fill(pg, pg + 2 * cols, T(0));
       for_row_groups<kBackwardBytes>(
-          t * per_task, std::min((t + 1) * per_task, rows), cols, dx,
+          t * per_task, std::min((t + 1) * per_task, rows), cols, dx, streamed,
           [&](auto count, int64_t r, T* to) { rows_of(count, r, to, pg, pg + cols); });
     }
   });

@@ -26,11 +26,11 @@ void forward_rows(const RmsNormForward<T>& a, const T* gamma, const T* beta, int
   const T* x = a.x + r * n;
   const T* next = next_rows<R>(x, r, a.rows, n);
   Vector<T> q[kChains * R] = {};
-  for_vectors<T>(n, [&](int64_t i, int u, auto count) {
-    for (int k = 0; k < R; ++k) {
+  for_vectors<T>(n, [&](int64_t i, auto u, auto count) {
+    unrolled<R>([&](auto k) {
       const Vector<T> v = load(x + k * n + i, count);
       q[u * R + k] += v * v;
-    }
+    });
   });
   T squares[R], rstd[R];
   add_chains<R, T>(q, squares);
@@ -44,12 +44,12 @@ void forward_rows(const RmsNormForward<T>& a, const T* gamma, const T* beta, int
   for (int k = 0; k < R; ++k)
     a.rstd[r + k] = rstd[k] =
         T(1) / std::sqrt(squares[k] / static_cast<T>(n) + static_cast<T>(a.eps));
-  for_vectors<T>(n, [&](int64_t i, int, auto count) {
+  for_vectors<T>(n, [&](int64_t i, auto, auto count) {
     const Vector<T> g = load(gamma + i, count), b = load(beta + i, count);
-    for (int k = 0; k < R; ++k) {
+    unrolled<R>([&](auto k) {
       __builtin_prefetch(next + k * n + i);
       store<T>(y + k * n + i, load(x + k * n + i, count) * rstd[k] * g + b, count);
-    }
+    });
   });
 }
 
@@ -66,32 +66,32 @@ void backward_rows(const RmsNormBackward<T>& a, const T* gamma, int64_t r, T* dx
   T rstd[R], c[R];
   for (int k = 0; k < R; ++k) rstd[k] = a.rstd[r + k];
   Vector<T> gh[R] = {};
-  for_vectors<T>(n, [&](int64_t i, int, auto count) {
+  for_vectors<T>(n, [&](int64_t i, auto, auto count) {
     const Vector<T> w = load(gamma + i, count);
     Vector<T> sum_dyh = load(dgamma + i, count), sum_dy = {};
     if constexpr (kBeta) sum_dy = load(dbeta + i, count);
-    for (int k = 0; k < R; ++k) {
+    unrolled<R>([&](auto k) {
       __builtin_prefetch(next_x + k * n + i);
       const Vector<T> d = load(dy + k * n + i, count),
                       dyh = d * (load(x + k * n + i, count) * rstd[k]);
       if constexpr (kBeta) sum_dy += d;
       sum_dyh += dyh;
       gh[k] += w * dyh;
-    }
+    });
     store<T>(dgamma + i, sum_dyh, count);
     if constexpr (kBeta) store<T>(dbeta + i, sum_dy, count);
   });
   if (a.dx == nullptr) return;
   add_lanes<R, T>(gh, c);
   for (int k = 0; k < R; ++k) c[k] = c[k] / static_cast<T>(n) * rstd[k];
-  for_vectors<T>(n, [&](int64_t i, int, auto count) {
+  for_vectors<T>(n, [&](int64_t i, auto, auto count) {
     const Vector<T> w = load(gamma + i, count);
-    for (int k = 0; k < R; ++k) {
+    unrolled<R>([&](auto k) {
       __builtin_prefetch(next_dy + k * n + i);
       store<T>(dx + k * n + i,
                rstd[k] * (w * load(dy + k * n + i, count) - load(x + k * n + i, count) * c[k]),
                count);
-    }
+    });
   });
 }
 
@@ -100,10 +100,12 @@ void backward_rows(const RmsNormBackward<T>& a, const T* gamma, int64_t r, T* dx
 template <class T>
 void rms_norm_forward(const RmsNormForward<T>& a) {
   const OrConstant<T> gamma(a.gamma, a.cols, 1), beta(a.beta, a.cols, 0);
+  const bool streamed = is_streamed(a.y, a.rows, a.cols);
   parallel_for(a.rows, norm_rows_per_task(a.cols), [&](int64_t begin, int64_t end) {
-    for_row_groups<kForwardBytes>(begin, end, a.cols, a.y, [&](auto count, int64_t r, T* y) {
-      forward_rows<count()>(a, gamma.data, beta.data, r, y);
-    });
+    for_row_groups<kForwardBytes>(begin, end, a.cols, a.y, streamed,
+                                  [&](auto count, int64_t r, T* y) {
+                                    forward_rows<count()>(a, gamma.data, beta.data, r, y);
+                                  });
   });
 }
 
