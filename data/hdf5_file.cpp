@@ -1,6 +1,10 @@
 #include "data/hdf5_file.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 
 #include "data/atomic_file.h"
@@ -86,6 +90,7 @@ Hdf5File Hdf5File::open(const std::string& path, bool file_locking, const std::s
   CBWC_CHECK(std::filesystem::exists(path, ignored), path, ": no such file; expected ", expected);
   CBWC_CHECK(!std::filesystem::is_directory(path, ignored), path, ": is a folder; expected ",
              expected);
+  CBWC_CHECK(::access(path.c_str(), R_OK) == 0, path, ": cannot open: ", std::strerror(errno));
   Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
   H5Pset_file_locking(access.id(), file_locking, true);
   const hid_t id = H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.id());

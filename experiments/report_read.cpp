@@ -142,7 +142,8 @@ CsvTable read_csv(const std::string& path) {
     }
     ++table.rows;
   }
-  CBWC_CHECK(!table.header.empty(), path, ": no header line");
+  CBWC_CHECK(!table.header.empty() && table.header[0] == "step", path,
+             ": no table of a run: its first line does not begin with step");
   return table;
 }
 

@@ -19,7 +19,7 @@ cd "$root"
 
 if command -v clang-format >/dev/null; then
   echo "== clang-format"
-  git ls-files '*.h' '*.cpp' '*.cu' | xargs clang-format --dry-run --Werror
+  git -c safe.directory="$root" ls-files '*.h' '*.cpp' '*.cu' | xargs clang-format --dry-run --Werror
 else
   echo "== clang-format: not installed, the check is left out"
 fi

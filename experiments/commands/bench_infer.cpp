@@ -130,7 +130,8 @@ int run(Options o, const CommandContext& context) {
 void add_fold_flags(CLI::App& command, InferBenchOptions& o) {
   command.add_flag("--float64", o.float64,
                    "also fold and compare in float64, where the memory is enough");
-  command.add_flag("!--no-timing", o.timing, "fold and compare alone");
+  command.add_flag_callback(
+      "--no-timing", [&o] { o.timing = false; }, "fold and compare alone");
   command.add_flag("--affine", o.affine,
                    "in the folded arm also move gains and biases into the Linears that read them");
   command.add_flag("--carry-mean", o.carry_mean, "fold as `cbwc fold --carry-mean` does");

@@ -110,14 +110,18 @@ void add_embed_command(CLI::App& app, CommandContext& context) {
                    "mean of the tokens' states or the first one's (default: as the model's folder "
                    "says, else mean)")
       ->check(CLI::IsMember({"mean", "cls"}));
-  CLI::Option* normalize = command->add_flag(
-      "--normalize,!--no-normalize", o->normalize,
+  CLI::Option* normalize = command->add_flag_callback(
+      "--normalize", [o] { o->normalize = true; },
       "scale each vector to length 1 (default: as the model's folder says, else not)");
+  CLI::Option* as_it_is = command->add_flag_callback(
+      "--no-normalize", [o] { o->normalize = false; }, "leave each vector as it is");
+  as_it_is->excludes(normalize);
   command->add_option("--tokens", o->tokens, "longest text (default: as the folder says, else all)")
       ->check(at_least(1));
   command->add_option("--batch", o->batch, "texts at once (default 32)")->check(at_least(1));
-  command->callback(
-      [o, normalize, &context] { context.exit_code = run(*o, normalize->count() > 0, context); });
+  command->callback([o, normalize, as_it_is, &context] {
+    context.exit_code = run(*o, normalize->count() + as_it_is->count() > 0, context);
+  });
 }
 
 }  // namespace cbwc

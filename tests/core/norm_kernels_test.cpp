@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "tests/support/catch.h"
+#include "tests/support/kernel_sizes.h"
 #include "tests/support/norm_reference.h"
 
 using namespace cbwc;
@@ -11,9 +12,6 @@ using namespace cbwc::testing;
 
 namespace {
 
-const std::vector<int64_t> kNarrow{1, 2, 3, 4, 5, 6, 7, 8, 9};
-const std::vector<int64_t> kWide{31, 32, 33, 63, 64, 65, 127, 128, 129, 769, 1000, 1025, 3420};
-const std::vector<int64_t> kFew{0, 1, 31, 33}, kMany{1023, 1025}, kVeryMany{65535, 65536, 65537};
 constexpr double kEps = 1e-5;
 
 template <class T>

@@ -14,8 +14,10 @@
 #include "tests/support/catch.h"
 
 using namespace cbwc;
+using testing::message_of;
 using testing::read_bytes;
 using testing::TemporaryFolder;
+using testing::write_bytes;
 namespace fs = std::filesystem;
 
 namespace {
@@ -90,6 +92,9 @@ TEST_CASE("CSV: empty fields are nan, a cut last row is left out") {
   CHECK(std::isnan(table.numbers.at("val_loss")[0]));
   CHECK(table.numbers.at("step")[29] == 300);
   CHECK_THROWS_AS(read_csv(folder.file("none.csv")), Error);
+  write_bytes(folder.file("other.csv"), "garb,age\n1,2\n");
+  CHECK(message_of<Error>([&] { read_csv(folder.file("other.csv")); }) ==
+        folder.file("other.csv") + ": no table of a run: its first line does not begin with step");
 }
 
 TEST_CASE("a comparison's report holds table, differences, notes and plots, and nothing external") {
