@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "core/kernels/cpu/norm_rows.h"
+#include "core/rng.h"
 #include "tests/support/catch.h"
 #include "tests/support/kernel_sizes.h"
 #include "tests/support/norm_reference.h"
@@ -62,6 +64,51 @@ TEST_CASE("CPU norms equal plain loops at every width and row count") {
 TEST_CASE("CPU norms of very many narrow rows equal plain loops") {
   check_sizes<float>(kVeryMany, kNarrow);
   check_sizes<double>({65537}, {1, 6, 9});
+}
+
+// Large results go past the caches, in whole vectors where rows are whole ones; a part of the rows
+// alone is small enough not to.
+TEST_CASE("CPU norms give the same bits however large the result is") {
+  constexpr int64_t kParts = 4, kFew = 1030, kRows = kParts * kFew;
+  for (const int64_t cols : {512, 640, 1001, 5000}) {
+    INFO(cols);
+    const auto random = [&](int64_t rows, int64_t columns, uint64_t seed) {
+      Tensor t = Tensor::empty({rows, columns}, DType::f32);
+      Rng rng(seed, "norm rows");
+      fill_uniform(t, -1, 3, rng);
+      return t;
+    };
+    const Tensor x = random(kRows, cols, 1), dy = random(kRows, cols, 2),
+                 gamma = random(1, cols, 3);
+    const auto run = [&](bool layer_norm, int64_t rows, int64_t first, const Tensor& y,
+                         const Tensor& dx) {
+      const Tensor mean = Tensor::empty({rows}, DType::f32), rstd = mean.clone();
+      const float *in = x.data<float>() + first * cols, *up = dy.data<float>() + first * cols,
+                  *gain = gamma.data<float>();
+      float *m = mean.data<float>(), *r = rstd.data<float>(), *out = y.data<float>() + first * cols,
+            *down = dx.data<float>() + first * cols;
+      if (layer_norm) {
+        cpu::layer_norm_forward(
+            LayerNormForward<float>{in, gain, nullptr, out, m, r, rows, cols, kEps});
+        cpu::layer_norm_backward(LayerNormBackward<float>{up, in, gain, m, r, down, nullptr,
+                                                          nullptr, false, false, rows, cols});
+      } else {
+        cpu::rms_norm_forward(RmsNormForward<float>{in, gain, nullptr, out, r, rows, cols, kEps});
+        cpu::rms_norm_backward(RmsNormBackward<float>{up, in, gain, r, down, nullptr, nullptr,
+                                                      false, false, rows, cols});
+      }
+    };
+    for (const bool layer_norm : {true, false}) {
+      const Tensor y = Tensor::empty({kRows, cols}, DType::f32), dx = y.clone(), y2 = y.clone(),
+                   dx2 = y.clone();
+      run(layer_norm, kRows, 0, y, dx);
+      for (int64_t p = 0; p < kParts; ++p) run(layer_norm, kFew, p * kFew, y2, dx2);
+      CHECK(y.to_vector<float>() == y2.to_vector<float>());
+      CHECK(dx.to_vector<float>() == dx2.to_vector<float>());
+    }
+    CHECK(cpu::is_streamed(x.data<float>(), kRows, cols) == (cols % 16 == 0));
+    CHECK_FALSE(cpu::is_streamed(x.data<float>(), kFew, cols == 5000 ? 512 : cols));
+  }
 }
 
 TEST_CASE("The comparison notices one wrong element in each result") {
