@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "core/kernels/cpu/norm_rows.h"
+#include "core/kernels/cpu/streaming.h"
 #include "core/rng.h"
 #include "tests/support/catch.h"
 #include "tests/support/kernel_sizes.h"
@@ -101,13 +101,21 @@ TEST_CASE("CPU norms give the same bits however large the result is") {
     for (const bool layer_norm : {true, false}) {
       const Tensor y = Tensor::empty({kRows, cols}, DType::f32), dx = y.clone(), y2 = y.clone(),
                    dx2 = y.clone();
+      cpu::force_streaming(true);
       run(layer_norm, kRows, 0, y, dx);
+      cpu::force_streaming({});
       for (int64_t p = 0; p < kParts; ++p) run(layer_norm, kFew, p * kFew, y2, dx2);
       CHECK(y.to_vector<float>() == y2.to_vector<float>());
       CHECK(dx.to_vector<float>() == dx2.to_vector<float>());
     }
-    CHECK(cpu::is_streamed(x.data<float>(), kRows, cols) == (cols % 16 == 0));
-    CHECK_FALSE(cpu::is_streamed(x.data<float>(), kFew, cols == 5000 ? 512 : cols));
+    cpu::force_streaming(true);
+    CHECK(cpu::is_streamed(x.data<float>(), kRows, 4 * cols) == (cols % 16 == 0));
+    CHECK_FALSE(cpu::is_streamed(x.data<float>() + 1, kRows, 4 * cols));
+    CHECK_FALSE(cpu::is_streamed(x.data<float>(), kFew, 4 * 512));
+    CHECK_FALSE(cpu::is_streamed(nullptr, kRows, 4 * cols));
+    cpu::force_streaming(false);
+    CHECK_FALSE(cpu::is_streamed(x.data<float>(), kRows, 4 * cols));
+    cpu::force_streaming({});
   }
 }
 

@@ -2,15 +2,12 @@
 // tasks, and the two-stage sum of dgamma and dbeta, whose order depends on the shape only, never on
 // the thread count.
 #pragma once
-#ifdef __AVX__
-#include <immintrin.h>
-#endif
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <utility>
 
+#include "core/kernels/cpu/streaming.h"
 #include "core/parallel.h"
 #include "core/tensor.h"
 
@@ -107,38 +104,6 @@ constexpr int kMostRows = 4;
 template <int R>
 using Rows = std::integral_constant<int, R>;
 
-// A result of this many bytes or more is written past the caches, which it would leave before it is
-// read: a plain store first reads the line that it overwrites, and pushes out what else is there
-// (on a Xeon the norms take 0.6 to 0.8 of the time at 12 MB).
-constexpr int64_t kStreamedBytes = 8 << 20;
-template <class T>
-inline bool is_streamed(const T* out, int64_t rows, int64_t cols) {
-  const int64_t row = cols * static_cast<int64_t>(sizeof(T));
-  return rows * row >= kStreamedBytes && row % kVectorBytes == 0 &&
-         reinterpret_cast<uintptr_t>(out) % kVectorBytes == 0;
-}
-
-// Whole vectors past the caches, where the processor can; stream_end() when all are on their way.
-inline void stream(void* to, const void* from, size_t bytes) {
-#ifdef __AVX512F__
-  for (size_t i = 0; i < bytes; i += 64)
-    _mm512_stream_si512(reinterpret_cast<__m512i*>(static_cast<char*>(to) + i),
-                        _mm512_load_si512(static_cast<const char*>(from) + i));
-#elif defined(__AVX__)
-  for (size_t i = 0; i < bytes; i += 32)
-    _mm256_stream_si256(
-        reinterpret_cast<__m256i*>(static_cast<char*>(to) + i),
-        _mm256_load_si256(reinterpret_cast<const __m256i*>(static_cast<const char*>(from) + i)));
-#else
-  std::memcpy(to, from, bytes);
-#endif
-}
-inline void stream_end() {
-#ifdef __AVX__
-  _mm_sfence();
-#endif
-}
-
 // f(Rows<R>(), r, to) for the rows begin .. end; it writes rows r .. r + R at `to`. Rows that fit
 // go to a small buffer, and from there to `out` (null: nothing is written) in one go.
 template <int R, class T, class F>
@@ -155,11 +120,11 @@ void for_row_groups(int64_t begin, int64_t end, int64_t cols, T* out, bool strea
     for (; r + R <= last; r += R) f(Rows<R>(), r, row(r));
     for (; r < last; ++r) f(Rows<1>(), r, row(r));
     if (direct) continue;
-    const size_t bytes = static_cast<size_t>(count) * sizeof(T);
+    const int64_t bytes = count * static_cast<int64_t>(sizeof(T));
     if (streamed)
       stream(out + first * cols, buffer, bytes);
     else
-      std::memcpy(out + first * cols, buffer, bytes);
+      std::memcpy(out + first * cols, buffer, static_cast<size_t>(bytes));
   }
   if (streamed) stream_end();
 }
@@ -224,7 +189,7 @@ void reduce_norm_rows(int64_t rows, int64_t cols, T* dx, ColumnSum<T> gamma, Col
   const int64_t tasks = (rows + per_task - 1) / per_task;
   Tensor parts = Tensor::empty({tasks, 2, cols}, dtype_of<T>());
   T* part = parts.data<T>();
-  const bool streamed = is_streamed(dx, rows, cols);
+  const bool streamed = is_streamed(dx, rows, cols * static_cast<int64_t>(sizeof(T)));
   parallel_for(tasks, 1, [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
       T* pg = part + 2 * t * cols;

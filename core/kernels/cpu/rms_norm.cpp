@@ -100,7 +100,7 @@ void backward_rows(const RmsNormBackward<T>& a, const T* gamma, int64_t r, T* dx
 template <class T>
 void rms_norm_forward(const RmsNormForward<T>& a) {
   const OrConstant<T> gamma(a.gamma, a.cols, 1), beta(a.beta, a.cols, 0);
-  const bool streamed = is_streamed(a.y, a.rows, a.cols);
+  const bool streamed = is_streamed(a.y, a.rows, a.cols * static_cast<int64_t>(sizeof(T)));
   parallel_for(a.rows, norm_rows_per_task(a.cols), [&](int64_t begin, int64_t end) {
     for_row_groups<kForwardBytes>(begin, end, a.cols, a.y, streamed,
                                   [&](auto count, int64_t r, T* y) {
