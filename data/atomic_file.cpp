@@ -75,7 +75,7 @@ AtomicFile::AtomicFile(std::string path, uint64_t bytes) : path_(std::move(path)
       errno != ENOSYS && errno != EINTR) {
     const int code = errno;
     ::unlink(temporary_.c_str());
-    fail_write(path_, fmt::format("reserve {} bytes", bytes).c_str(), code);
+    detail::fail(path_, ": no room for its ", bytes, " bytes: ", std::strerror(code));
   }
 }
 

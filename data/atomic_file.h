@@ -10,7 +10,8 @@ namespace cbwc {
 
 class AtomicFile {
  public:
-  // Reserves about `bytes` on disk, so that a full disk is noticed before anything is written.
+  // Reserves about `bytes` on disk, so that a full disk is noticed before anything is written: an
+  // Error, as for any path that cannot take the file. What fails later is a RunError.
   AtomicFile(std::string path, uint64_t bytes);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
