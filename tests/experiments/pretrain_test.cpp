@@ -111,7 +111,7 @@ TEST_CASE("A run stopped during or after its pretraining goes on to the same bit
   const auto full =
       p.run("train " + p.second + " --quiet --out " + cut, "ulimit -f 40; trap '' XFSZ;");
   INFO(full.err);
-  CHECK(full.exit_code == 1);
+  CHECK(full.exit_code == 2);
   CHECK(fs::exists(cut + "_pretrain/config.toml"));
   CHECK_FALSE(fs::exists(cut + "/config.toml"));
   const auto on = p.run("train " + p.second + " --quiet --out " + cut);
