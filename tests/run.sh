@@ -46,4 +46,4 @@ echo "== tests"
 # Waiting threads sleep: on a shared machine spinning ones take the time from those that work.
 export OMP_WAIT_POLICY=passive
 export ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=0
-ctest --test-dir "build/$preset" --output-on-failure -j 1
+ctest --test-dir "build/$preset" --output-on-failure -j "$(nproc)"
