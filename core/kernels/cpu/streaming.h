@@ -7,8 +7,8 @@
 
 namespace cbwc::cpu {
 
-// Of `rows` rows of `row_bytes`, which are written row by row: is the result large, do its rows lie
-// on whole vectors, and does it pay on this machine? The bits are the same either way.
+// Of `rows` rows of `row_bytes`, which are written row by row: is the result large (8 MiB), do its
+// rows lie on whole vectors, and does it pay on this machine? The bits are the same either way.
 bool is_streamed(const void* out, int64_t rows, int64_t row_bytes);
 // Both on whole vectors (64 bytes). stream_end() before another thread may read.
 void stream(void* to, const void* from, int64_t bytes);
