@@ -11,6 +11,7 @@
 #include "data/atomic_file.h"
 #include "data/hash.h"
 #include "data/hdf5_file.h"
+#include "data/in_file.h"
 #include "data/text.h"
 
 namespace cbwc {
@@ -124,20 +125,15 @@ nlohmann::json read_metadata(const Hdf5File& file, const std::string& path) {
   return metadata;
 }
 
-ImageFileInfo read_info(const nlohmann::json& metadata, std::vector<std::string> classes,
-                        const std::string& path) {
-  try {
-    return {.encoded = metadata.at("kind") == "encoded",
-            .channels = metadata.at("channels"),
-            .height = metadata.at("height"),
-            .width = metadata.at("width"),
-            .classes = std::move(classes),
-            .mean = metadata.at("mean").get<std::vector<double>>(),
-            .deviation = metadata.at("deviation").get<std::vector<double>>(),
-            .description = metadata.at("description")};
-  } catch (const nlohmann::json::exception& error) {
-    detail::fail(path, ": its metadata are damaged: ", error.what());
-  }
+ImageFileInfo read_info(const nlohmann::json& metadata, std::vector<std::string> classes) {
+  return {.encoded = metadata.at("kind") == "encoded",
+          .channels = metadata.at("channels"),
+          .height = metadata.at("height"),
+          .width = metadata.at("width"),
+          .classes = std::move(classes),
+          .mean = metadata.at("mean").get<std::vector<double>>(),
+          .deviation = metadata.at("deviation").get<std::vector<double>>(),
+          .description = metadata.at("description")};
 }
 
 std::shared_ptr<const int> open_descriptor(const std::string& path) {
@@ -223,13 +219,17 @@ bool ImageFile::is_one(const std::string& path) {
 }
 
 ImageFile ImageFile::open(const std::string& path, bool file_locking) {
+  return in_file(path, [&] { return read(path, file_locking); });
+}
+
+ImageFile ImageFile::read(const std::string& path, bool file_locking) {
   const auto lock = hdf5_lock();
   verify_seal(path, "image file", SealCheck::front);
   const Hdf5File file = Hdf5File::open(path, file_locking);
   const nlohmann::json metadata = read_metadata(file, path);
   ImageFile images;
   images.path_ = path;
-  images.info_ = read_info(metadata, file.read_names("classes"), path);
+  images.info_ = read_info(metadata, file.read_names("classes"));
   check_info(images.info_);
   if (!images.info_.encoded) verify_seal(path, "image file");
   const auto descriptor = images.info_.encoded ? open_descriptor(path) : nullptr;

@@ -72,6 +72,7 @@ class ImageFile {
   std::shared_ptr<const ImageSplit> split(const std::string& name) const;
 
  private:
+  static ImageFile read(const std::string& path, bool file_locking);
   std::string path_, checksum_;
   ImageFileInfo info_;
   std::array<std::shared_ptr<ImageSplit>, 3> splits_;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 
 #include "experiments/fold_hf.h"
 #include "experiments/fold_parts.h"
@@ -14,7 +13,6 @@
 #include "experiments/run_text.h"
 
 namespace cbwc {
-namespace fs = std::filesystem;
 namespace {
 
 // What the config says of one kind of norm after the fold: rmsnorm when none of the kind is left.
