@@ -34,9 +34,9 @@ cmake --build "build/$preset" -j "$(nproc)" || { echo "error: tests/run.sh: the 
 
 if [ "$preset" = test ]; then
   if command -v nvcc >/dev/null; then
-    echo "== build (cuda): compiled only, nothing is run"
-    cmake --preset cuda >/dev/null
-    cmake --build build/cuda -j "$(nproc)"
+    echo "== build (cuda): core with its CUDA kernels, compiled and linked; nothing is run"
+    cmake --preset cuda "${generator[@]}" >/dev/null
+    cmake --build build/cuda --target cbwc_core_links -j "$(nproc)"
   else
     echo "== build (cuda): nvcc is not installed, left out"
   fi
