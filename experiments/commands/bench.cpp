@@ -59,9 +59,11 @@ void add_train(CLI::App& bench, CommandContext& context) {
       ->check(at_least(1));
   command->add_option("--steps", o->bench.steps, "timed steps of each arm (default 7)")
       ->check(at_least(1));
-  command->add_option("--dropout", o->bench.dropout,
-                      "in place of dropout and attention_dropout, 0 also of drop_path (default 0; "
-                      "below 0: the config's)");
+  command
+      ->add_option("--dropout", o->bench.dropout,
+                   "in place of dropout and attention_dropout, 0 also of drop_path: 0 up to but "
+                   "not including 1 (default 0; below 0: the config's)")
+      ->check(between(-1, 1));
   command->callback([o, &context] {
     require_cpu(context.global.device);
     const Config config = load_config(o->config, o->sets);
