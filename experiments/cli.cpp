@@ -1,5 +1,8 @@
 #include "experiments/cli.h"
 
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
@@ -9,7 +12,6 @@
 #include "core/parallel.h"
 #include "experiments/command.h"
 #include "experiments/json_output.h"
-#include "experiments/number_check.h"
 #include "experiments/out_path.h"
 
 namespace cbwc {
@@ -20,20 +22,20 @@ struct GlobalText {
   std::string device = "cpu";
 };
 
-void add_global_options(CLI::App& app, GlobalOptions& global, GlobalText& text) {
+void add_global_options(CommandLine app, GlobalOptions& global, GlobalText& text) {
   app.add_option("--threads", global.threads, "threads; 0: one per core (default 0)")
-      ->check(between(0, 4096))
-      ->group("Global options");
+      .check(between(0, 4096))
+      .group("Global options");
   app.add_option("--device", text.device, "cpu or cuda (default cpu)")
-      ->check(CLI::IsMember({"cpu", "cuda"}))
-      ->group("Global options");
-  app.add_flag("--quiet", global.quiet, "no progress lines")->group("Global options");
+      .check(one_of({"cpu", "cuda"}))
+      .group("Global options");
+  app.add_flag("--quiet", global.quiet, "no progress lines").group("Global options");
   app.add_option("--json", global.json, "write one JSON object with config and results to FILE")
-      ->group("Global options");
+      .group("Global options");
 }
 
 void add_globals_below(CLI::App& command, CommandContext& context, GlobalText& text) {
-  add_global_options(command, context.global, text);
+  add_global_options(CommandLine(command), context.global, text);
   command.set_version_flag("--version", std::string("cbwc ") + CBWC_VERSION)
       ->group("Global options");
   for (CLI::App* below : command.get_subcommands({})) add_globals_below(*below, context, text);
@@ -97,8 +99,8 @@ int parse_and_run(int argc, char** argv) {
   app.require_subcommand(1);
   CommandContext context;
   GlobalText text;
-  add_global_options(app, context.global, text);
-  add_commands(app, context);
+  add_global_options(CommandLine(app), context.global, text);
+  add_commands(CommandLine(app), context);
   for (CLI::App* command : app.get_subcommands({})) add_globals_below(*command, context, text);
   app.parse_complete_callback([&] {
     apply_globals(context, text);
@@ -127,20 +129,18 @@ void print_unread_sizes(const Config& config) {
   for (const std::string& line : unread_sizes(config)) fmt::print(stderr, "notice: {}\n", line);
 }
 
-void add_set_option(CLI::App& command, std::vector<std::string>& sets) {
+void add_set_option(CommandLine command, std::vector<std::string>& sets) {
   command
       .add_option("--set", sets,
                   "section.key=value over the config's; the value as TOML (repeatable)")
-      ->type_name("KEY=VALUE")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->allow_extra_args(false);  // what follows is the command's CONFIG again
+      .type_name("KEY=VALUE")
+      .one_value_each();
 }
 
-void add_config_options(CLI::App& command, std::string& config, std::vector<std::string>& sets) {
+void add_config_options(CommandLine command, std::string& config, std::vector<std::string>& sets) {
   command.add_option("config", config, "a TOML file, or the name of a shipped config")
-      ->type_name("CONFIG")
-      ->required();
+      .type_name("CONFIG")
+      .required();
   add_set_option(command, sets);
 }
 

@@ -1,13 +1,13 @@
 // What a command of the program sees: the global options and how it registers itself. Each command
 // is one file of experiments/commands/.
 #pragma once
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "core/dtype.h"
+#include "experiments/command_line.h"
 #include "experiments/config.h"
 
 namespace cbwc {
@@ -26,34 +26,34 @@ struct CommandContext {
 
 // Each adds its subcommand to `app`, keeps its options in a shared_ptr and sets the callback:
 //   auto options = std::make_shared<Options>();
-//   CLI::App* command = app.add_subcommand("train", "...");
-//   add_config_options(*command, options->config, options->sets);
-//   command->callback([options, &context] { context.exit_code = run_train(*options, context); });
-void add_train_command(CLI::App& app, CommandContext& context);
-void add_compare_command(CLI::App& app, CommandContext& context);
-void add_equiv_command(CLI::App& app, CommandContext& context);
-void add_detect_command(CLI::App& app, CommandContext& context);
-void add_fold_command(CLI::App& app, CommandContext& context);
-void add_import_command(CLI::App& app, CommandContext& context);
-void add_export_command(CLI::App& app, CommandContext& context);
-void add_eval_command(CLI::App& app, CommandContext& context);
-void add_generate_command(CLI::App& app, CommandContext& context);
-void add_embed_command(CLI::App& app, CommandContext& context);
-void add_bench_command(CLI::App& app, CommandContext& context);
-void add_infer_bench(CLI::App& bench, CommandContext& context);  // below bench
-void add_data_command(CLI::App& app, CommandContext& context);
-void add_report_command(CLI::App& app, CommandContext& context);
-void add_config_command(CLI::App& app, CommandContext& context);
-void add_info_command(CLI::App& app, CommandContext& context);
+//   CommandLine command = app.add_subcommand("train", "...");
+//   add_config_options(command, options->config, options->sets);
+//   command.callback([options, &context] { context.exit_code = run_train(*options, context); });
+void add_train_command(CommandLine app, CommandContext& context);
+void add_compare_command(CommandLine app, CommandContext& context);
+void add_equiv_command(CommandLine app, CommandContext& context);
+void add_detect_command(CommandLine app, CommandContext& context);
+void add_fold_command(CommandLine app, CommandContext& context);
+void add_import_command(CommandLine app, CommandContext& context);
+void add_export_command(CommandLine app, CommandContext& context);
+void add_eval_command(CommandLine app, CommandContext& context);
+void add_generate_command(CommandLine app, CommandContext& context);
+void add_embed_command(CommandLine app, CommandContext& context);
+void add_bench_command(CommandLine app, CommandContext& context);
+void add_infer_bench(CommandLine bench, CommandContext& context);  // below bench
+void add_data_command(CommandLine app, CommandContext& context);
+void add_report_command(CommandLine app, CommandContext& context);
+void add_config_command(CommandLine app, CommandContext& context);
+void add_info_command(CommandLine app, CommandContext& context);
 
-void add_commands(CLI::App& app, CommandContext& context);  // all of them (commands/all.cpp)
+void add_commands(CommandLine app, CommandContext& context);  // all of them (commands/all.cpp)
 
 // One line on stderr for each key of a CONFIG, or its --set, that has no effect.
 void print_unread_sizes(const Config& config);
 
 // The positional CONFIG (one, required) and the repeatable --set.
-void add_config_options(CLI::App& command, std::string& config, std::vector<std::string>& sets);
-void add_set_option(CLI::App& command, std::vector<std::string>& sets);
+void add_config_options(CommandLine command, std::string& config, std::vector<std::string>& sets);
+void add_set_option(CommandLine command, std::vector<std::string>& sets);
 
 // Error, before the work, when --json cannot be written. `made`: the folder that the command will
 // make, in which or beside which it may lie. Called for every command with its --out; a command

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 
@@ -34,7 +35,7 @@ void make_missing_data(const Config& config) {
   if (const fs::path folder = fs::path(file).parent_path(); !folder.empty()) make_folder(folder);
   CLI::App app;
   CommandContext context;
-  add_data_command(app, context);
+  add_data_command(CommandLine(app), context);
   std::reverse(words.begin(), words.end());  // as CLI11 takes them
   try {
     app.parse(words);

@@ -3,7 +3,7 @@
 
 namespace cbwc {
 
-void add_commands(CLI::App& app, CommandContext& context) {
+void add_commands(CommandLine app, CommandContext& context) {
   add_data_command(app, context);
   add_train_command(app, context);
   add_compare_command(app, context);

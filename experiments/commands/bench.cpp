@@ -7,24 +7,23 @@
 #include "experiments/json_output.h"
 #include "experiments/missing_data.h"
 #include "experiments/model_setup.h"
-#include "experiments/number_check.h"
 
 namespace cbwc {
 namespace {
 
-void add_ops(CLI::App& bench, CommandContext& context) {
+void add_ops(CommandLine bench, CommandContext& context) {
   auto o = std::make_shared<OpsBenchOptions>();
-  CLI::App* command = bench.add_subcommand("ops", "norms against a plain copy of the same bytes");
-  command->add_option("--shapes", o->shapes, "ROWSxCOLS ... (default: a list of widths)");
-  command->add_option("--dtypes", o->dtypes, "float32 float64 (default float32)");
-  command->add_option("--repeats", o->repeats, "timed repeats of each op (default 30)")
-      ->check(at_least(1));
-  command->add_flag("--more", o->more,
-                    "also GELU, tanh, sigmoid, gathered rows and rotary positions, forward; and at "
-                    "shapes of their own the patch embeddings (conv2d) of ViT-B/16 and Swin-T "
-                    "over their matrix products, and GPT-2's products for one token of 1 and 8 "
-                    "texts over reading their weights once");
-  command->callback([o, &context] {
+  CommandLine command = bench.add_subcommand("ops", "norms against a plain copy of the same bytes");
+  command.add_option("--shapes", o->shapes, "ROWSxCOLS ... (default: a list of widths)");
+  command.add_option("--dtypes", o->dtypes, "float32 float64 (default float32)");
+  command.add_option("--repeats", o->repeats, "timed repeats of each op (default 30)")
+      .check(at_least(1));
+  command.add_flag("--more", o->more,
+                   "also GELU, tanh, sigmoid, gathered rows and rotary positions, forward; and at "
+                   "shapes of their own the patch embeddings (conv2d) of ViT-B/16 and Swin-T "
+                   "over their matrix products, and GPT-2's products for one token of 1 and 8 "
+                   "texts over reading their weights once");
+  command.callback([o, &context] {
     require_cpu(context.global.device);
     const std::vector<OpsBenchRow> rows = bench_ops(*o);
     const std::vector<ProductBenchRow> products =
@@ -43,28 +42,28 @@ struct TrainOptions {
   TrainBenchOptions bench;
 };
 
-void add_train(CLI::App& bench, CommandContext& context) {
+void add_train(CommandLine bench, CommandContext& context) {
   auto o = std::make_shared<TrainOptions>();
-  CLI::App* command =
+  CommandLine command =
       bench.add_subcommand("train", "one training step against the time of its matrix products");
-  add_config_options(*command, o->config, o->sets);
-  command->add_option("--arms", o->bench.arms,
-                      "values of model.norm (default layernorm rmsnorm cbwc_rmsnorm)");
-  command->add_option("--batch", o->bench.batch, "samples in a batch (default 4)")
-      ->check(at_least(1));
+  add_config_options(command, o->config, o->sets);
+  command.add_option("--arms", o->bench.arms,
+                     "values of model.norm (default layernorm rmsnorm cbwc_rmsnorm)");
+  command.add_option("--batch", o->bench.batch, "samples in a batch (default 4)")
+      .check(at_least(1));
   command
-      ->add_option("--seq", o->bench.seq,
-                   "tokens in a sample (default 256, or the context where that is less); images "
-                   "have none")
-      ->check(at_least(1));
-  command->add_option("--steps", o->bench.steps, "timed steps of each arm (default 7)")
-      ->check(at_least(1));
+      .add_option("--seq", o->bench.seq,
+                  "tokens in a sample (default 256, or the context where that is less); images "
+                  "have none")
+      .check(at_least(1));
+  command.add_option("--steps", o->bench.steps, "timed steps of each arm (default 7)")
+      .check(at_least(1));
   command
-      ->add_option("--dropout", o->bench.dropout,
-                   "in place of dropout and attention_dropout, 0 also of drop_path: 0 up to but "
-                   "not including 1 (default 0; below 0: the config's)")
-      ->check(between(-1, 1));
-  command->callback([o, &context] {
+      .add_option("--dropout", o->bench.dropout,
+                  "in place of dropout and attention_dropout, 0 also of drop_path: 0 up to but "
+                  "not including 1 (default 0; below 0: the config's)")
+      .check(between(-1, 1));
+  command.callback([o, &context] {
     require_cpu(context.global.device);
     const Config config = load_config(o->config, o->sets);
     print_unread_sizes(config);
@@ -80,18 +79,18 @@ struct LoaderOptions {
   LoaderBenchOptions bench;
 };
 
-void add_loader(CLI::App& bench, CommandContext& context) {
+void add_loader(CommandLine bench, CommandContext& context) {
   auto o = std::make_shared<LoaderOptions>();
-  CLI::App* command = bench.add_subcommand(
+  CommandLine command = bench.add_subcommand(
       "loader", "samples that data.file's training stream gives, beside those of a training step");
-  add_config_options(*command, o->config, o->sets);
-  command->add_option("--workers", o->bench.workers, "numbers of loading threads (default 1 2)")
-      ->check(at_least(1));
-  command->add_option("--batches", o->bench.batches, "timed batches for each (default 50)")
-      ->check(at_least(1));
-  command->add_option("--steps", o->bench.steps, "timed training steps (default 3)")
-      ->check(at_least(1));
-  command->callback([o, &context] {
+  add_config_options(command, o->config, o->sets);
+  command.add_option("--workers", o->bench.workers, "numbers of loading threads (default 1 2)")
+      .check(at_least(1));
+  command.add_option("--batches", o->bench.batches, "timed batches for each (default 50)")
+      .check(at_least(1));
+  command.add_option("--steps", o->bench.steps, "timed training steps (default 3)")
+      .check(at_least(1));
+  command.callback([o, &context] {
     require_cpu(context.global.device);
     const Config config = load_config(o->config, o->sets);
     print_unread_sizes(config);
@@ -104,13 +103,13 @@ void add_loader(CLI::App& bench, CommandContext& context) {
 
 }  // namespace
 
-void add_bench_command(CLI::App& app, CommandContext& context) {
-  CLI::App* bench = app.add_subcommand("bench", "measured tables (medians over repeats)");
-  bench->require_subcommand(1);
-  add_ops(*bench, context);
-  add_train(*bench, context);
-  add_loader(*bench, context);
-  add_infer_bench(*bench, context);
+void add_bench_command(CommandLine app, CommandContext& context) {
+  CommandLine bench = app.add_subcommand("bench", "measured tables (medians over repeats)");
+  bench.require_subcommand();
+  add_ops(bench, context);
+  add_train(bench, context);
+  add_loader(bench, context);
+  add_infer_bench(bench, context);
 }
 
 }  // namespace cbwc

@@ -8,7 +8,6 @@
 #include "experiments/command.h"
 #include "experiments/json_output.h"
 #include "experiments/model_setup.h"
-#include "experiments/number_check.h"
 #include "experiments/out_path.h"
 #include "experiments/report_run.h"
 #include "experiments/unfold.h"
@@ -127,7 +126,7 @@ int run(Options o, const CommandContext& context) {
   return any || o.models.empty() || !o.bench.timing ? 0 : 1;
 }
 
-void add_fold_flags(CLI::App& command, InferBenchOptions& o) {
+void add_fold_flags(CommandLine command, InferBenchOptions& o) {
   command.add_flag("--float64", o.float64,
                    "also fold and compare in float64, where the memory is enough");
   command.add_flag_callback(
@@ -141,53 +140,53 @@ void add_fold_flags(CLI::App& command, InferBenchOptions& o) {
 
 }  // namespace
 
-void add_infer_bench(CLI::App& bench, CommandContext& context) {
+void add_infer_bench(CommandLine bench, CommandContext& context) {
   auto o = std::make_shared<Options>();
-  CLI::App* command = bench.add_subcommand(
+  CommandLine command = bench.add_subcommand(
       "infer",
       "one forward pass: LayerNorm, the same weights folded, no norm; interleaved (and, where "
       "not all norms fold, all RMSNorm, for its time alone)");
-  command->add_option("MODEL", o->models,
-                      "configs (files or bare names), measured with random weights, or runs, "
-                      "Hugging Face folders and what `cbwc fold` made of either "
-                      "(default gpt2_124m bert_base opt_125m phi_1 vit_b16 swin_tiny)");
-  add_set_option(*command, o->sets);
-  command->add_option("--shapes", o->bench.shapes,
-                      "BATCHxSEQ ..., at most 16384 tokens; images: BATCH (default 1 and 8 x 128 "
-                      "512 2048 4096 16384; images 1 8)");
+  command.add_option("MODEL", o->models,
+                     "configs (files or bare names), measured with random weights, or runs, "
+                     "Hugging Face folders and what `cbwc fold` made of either "
+                     "(default gpt2_124m bert_base opt_125m phi_1 vit_b16 swin_tiny)");
+  add_set_option(command, o->sets);
+  command.add_option("--shapes", o->bench.shapes,
+                     "BATCHxSEQ ..., at most 16384 tokens; images: BATCH (default 1 and 8 x 128 "
+                     "512 2048 4096 16384; images 1 8)");
   command
-      ->add_option("--seconds", o->bench.seconds,
-                   "time for each shape, all arms together, in seconds (default 5)")
-      ->check(at_least(0));
+      .add_option("--seconds", o->bench.seconds,
+                  "time for each shape, all arms together, in seconds (default 5)")
+      .check(at_least(0));
   command
-      ->add_option("--least-repeats", o->bench.least_repeats,
-                   "timed passes of each arm, however long (default 6, the fewest that "
-                   "give a 95 % interval)")
-      ->check(between(6, 1'000'000));
+      .add_option("--least-repeats", o->bench.least_repeats,
+                  "timed passes of each arm, however long (default 6, the fewest that "
+                  "give a 95 % interval)")
+      .check(between(6, 1'000'000));
   command
-      ->add_option("--most-seconds", o->bench.most_seconds,
-                   "leave out a shape whose least repeats would take longer (default 600)")
-      ->check(above(0));
+      .add_option("--most-seconds", o->bench.most_seconds,
+                  "leave out a shape whose least repeats would take longer (default 600)")
+      .check(above(0));
   command
-      ->add_option("--memory", o->bench.memory_gb,
-                   "leave out a model whose arms need more, in GB (default: what is free)")
-      ->check(above(0));
+      .add_option("--memory", o->bench.memory_gb,
+                  "leave out a model whose arms need more, in GB (default: what is free)")
+      .check(above(0));
   command
-      ->add_option("--decode", o->bench.decode,
-                   "decoders: tokens to decode one by one after each shape's prompt (default 32; "
-                   "0: none)")
-      ->check(at_least(0));
-  command->add_option("--plot", o->plot, "draw the speedups over the sequence length (SVG)")
-      ->type_name("FILE");
-  command->add_option("--table", o->table, "the results as Markdown tables")->type_name("FILE");
+      .add_option("--decode", o->bench.decode,
+                  "decoders: tokens to decode one by one after each shape's prompt (default 32; "
+                  "0: none)")
+      .check(at_least(0));
+  command.add_option("--plot", o->plot, "draw the speedups over the sequence length (SVG)")
+      .type_name("FILE");
+  command.add_option("--table", o->table, "the results as Markdown tables").type_name("FILE");
   command
-      ->add_option("--from", o->from,
-                   "show with --plot or --table what earlier runs wrote with --json; without MODEL "
-                   "nothing is measured")
-      ->type_name("FILE");
-  command->add_flag("--plan", o->plan, "only say what would be run, and how long it would take");
-  add_fold_flags(*command, o->bench);
-  command->callback([o, &context] { context.exit_code = run(*o, context); });
+      .add_option("--from", o->from,
+                  "show with --plot or --table what earlier runs wrote with --json; without MODEL "
+                  "nothing is measured")
+      .type_name("FILE");
+  command.add_flag("--plan", o->plan, "only say what would be run, and how long it would take");
+  add_fold_flags(command, o->bench);
+  command.callback([o, &context] { context.exit_code = run(*o, context); });
 }
 
 }  // namespace cbwc

@@ -81,16 +81,15 @@ int run(const Options& options, const CommandContext& context) {
 
 }  // namespace
 
-void add_compare_command(CLI::App& app, CommandContext& context) {
+void add_compare_command(CommandLine app, CommandContext& context) {
   auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("compare", "every arm x every seed: table and report");
-  command->add_option("configs", o->configs, "config files or names of shipped ones")
-      ->type_name("CONFIG")
-      ->required();
-  add_set_option(*command, o->sets);
-  command->add_option("--out", o->out, "directory, new or of this very comparison")
-      ->type_name("DIR");
-  command->callback([o, &context] { context.exit_code = run(*o, context); });
+  CommandLine command = app.add_subcommand("compare", "every arm x every seed: table and report");
+  command.add_option("configs", o->configs, "config files or names of shipped ones")
+      .type_name("CONFIG")
+      .required();
+  add_set_option(command, o->sets);
+  command.add_option("--out", o->out, "directory, new or of this very comparison").type_name("DIR");
+  command.callback([o, &context] { context.exit_code = run(*o, context); });
 }
 
 }  // namespace cbwc

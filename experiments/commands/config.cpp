@@ -43,14 +43,14 @@ int run_config(const Options& options, const CommandContext& context) {
 
 }  // namespace
 
-void add_config_command(CLI::App& app, CommandContext& context) {
+void add_config_command(CommandLine app, CommandContext& context) {
   auto options = std::make_shared<Options>();
-  CLI::App* command =
+  CommandLine command =
       app.add_subcommand("config", "every config key, or FILE with all defaults filled in");
-  command->add_option("file", options->config, "a TOML file, or the name of a shipped config")
-      ->type_name("FILE");
-  add_set_option(*command, options->sets);
-  command->callback([options, &context] { context.exit_code = run_config(*options, context); });
+  command.add_option("file", options->config, "a TOML file, or the name of a shipped config")
+      .type_name("FILE");
+  add_set_option(command, options->sets);
+  command.callback([options, &context] { context.exit_code = run_config(*options, context); });
 }
 
 }  // namespace cbwc

@@ -14,7 +14,6 @@
 #include "data/sequence_file.h"
 #include "experiments/command.h"
 #include "experiments/json_output.h"
-#include "experiments/number_check.h"
 #include "experiments/out_path.h"
 
 namespace cbwc {
@@ -107,7 +106,7 @@ std::vector<Reader> tokenizer_readers(const Options& options) {
           {{"--vocab-size"}, made ? Names{"wordpiece", "sentencepiece"} : Names{}}};
 }
 
-void refuse_unread(const CLI::App& command, const Options& options) {
+void refuse_unread(const CommandLine& command, const Options& options) {
   for (const Reader& reader : readers())
     for (const std::string& option : reader.options)
       CBWC_CHECK(command.count(option) == 0 || is_in(reader.sets, options.name), "data ",
@@ -224,7 +223,7 @@ void write_vocab(const Options& options) {
   file.commit();
 }
 
-int run_data(const Options& options, const CLI::App& command, const CommandContext& context) {
+int run_data(const Options& options, const CommandLine& command, const CommandContext& context) {
   if (options.list) return list_all(context);
   CBWC_CHECK(!options.name.empty(), "data: expected NAME (see cbwc data --list)");
   check_name(options.name);
@@ -265,7 +264,7 @@ int run_data(const Options& options, const CLI::App& command, const CommandConte
   return 0;
 }
 
-void add_layout_options(CLI::App& command, Options& o) {
+void add_layout_options(CommandLine command, Options& o) {
   command.add_option("--label", o.layout.label,
                      "labelled_text: the class's column, a number from 1 or a name (default 1; "
                      "JSON: label)");
@@ -278,75 +277,74 @@ void add_layout_options(CLI::App& command, Options& o) {
                    "web_sparv, parallel_text: one tokenizer for each language");
 }
 
-void add_tokenizer_options(CLI::App& command, Options& o) {
+void add_tokenizer_options(CommandLine command, Options& o) {
   command
       .add_option("--tokenizer", o.tokenizer.kind,
                   "bytes | bpe (GPT-2's; needs both files) | wordpiece | sentencepiece; the last "
                   "two are made from the training texts where no file is given (default bytes)")
-      ->check(CLI::IsMember({"bytes", "bpe", "wordpiece", "sentencepiece"}));
+      .check(one_of({"bytes", "bpe", "wordpiece", "sentencepiece"}));
   command.add_option("--vocab", o.vocab, "bpe: vocab.json; wordpiece: vocab.txt");
   command.add_option("--merges", o.tokenizer.merges_txt, "bpe: merges.txt");
   command
       .add_option("--write-vocab", o.write_vocab,
                   "wordpiece: also write its vocab.txt, for --vocab of other data sets")
-      ->type_name("FILE");
+      .type_name("FILE");
   command.add_flag("--cased", o.cased, "wordpiece: keep capitals and accents");
   command.add_option("--model", o.tokenizer.model, "sentencepiece: a .model file");
   command
       .add_option("--model-type", o.tokenizer.model_type,
                   "sentencepiece that is made: unigram | bpe (default unigram)")
-      ->check(CLI::IsMember({"unigram", "bpe"}));
+      .check(one_of({"unigram", "bpe"}));
   command
       .add_option("--vocab-size", o.tokenizer.vocab_size,
                   "tokens of one that is made (default 8000)")
-      ->check(at_least(1));
+      .check(at_least(1));
 }
 
 }  // namespace
 
-void add_data_command(CLI::App& app, CommandContext& context) {
+void add_data_command(CommandLine app, CommandContext& context) {
   auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("data", "build a data set (see --list)");
-  command->add_option("name", o->name, "which one: see --list")->type_name("NAME");
-  command->add_option("--out", o->out, "file to write")->type_name("FILE.h5");
-  command->add_flag("--list", o->list, "list what can be built");
-  command->add_option("--input", o->input, "your own UTF-8 files; parallel_text: source, target")
-      ->type_name("FILES");
+  CommandLine command = app.add_subcommand("data", "build a data set (see --list)");
+  command.add_option("name", o->name, "which one: see --list").type_name("NAME");
+  command.add_option("--out", o->out, "file to write").type_name("FILE.h5");
+  command.add_flag("--list", o->list, "list what can be built");
+  command.add_option("--input", o->input, "your own UTF-8 files; parallel_text: source, target")
+      .type_name("FILES");
   command
-      ->add_option("--val-input", o->val_input,
-                   "files of the val split (default: a part of --input); not for text")
-      ->type_name("FILES");
-  command->add_option("--test-input", o->test_input, "the same of the test split")
-      ->type_name("FILES");
+      .add_option("--val-input", o->val_input,
+                  "files of the val split (default: a part of --input); not for text")
+      .type_name("FILES");
+  command.add_option("--test-input", o->test_input, "the same of the test split")
+      .type_name("FILES");
   command
-      ->add_option("--documents", o->documents,
-                   "text: one document a line | blank_line | file (default line)")
-      ->type_name("KIND");
-  command->add_flag("--replace-invalid", o->replace_invalid,
-                    "your own files: bytes that are not UTF-8 become U+FFFD and are counted");
-  add_layout_options(*command, *o);
-  command->add_option("--folder", o->folder,
-                      "where the source lies (default: where its Debian package puts it)");
+      .add_option("--documents", o->documents,
+                  "text: one document a line | blank_line | file (default line)")
+      .type_name("KIND");
+  command.add_flag("--replace-invalid", o->replace_invalid,
+                   "your own files: bytes that are not UTF-8 become U+FFFD and are counted");
+  add_layout_options(command, *o);
+  command.add_option("--folder", o->folder,
+                     "where the source lies (default: where its Debian package puts it)");
   command
-      ->add_option("--bad-images", o->bad_images,
-                   "images that cannot be decoded: error, skip (left out and counted) or keep "
-                   "(not looked at while building); default error")
-      ->check(CLI::IsMember({"error", "skip", "keep"}));
-  command->add_flag("--recursive", o->recursive,
-                    "image_folder: images in sub-folders of a class folder belong to it");
+      .add_option("--bad-images", o->bad_images,
+                  "images that cannot be decoded: error, skip (left out and counted) or keep "
+                  "(not looked at while building); default error")
+      .check(one_of({"error", "skip", "keep"}));
+  command.add_flag("--recursive", o->recursive,
+                   "image_folder: images in sub-folders of a class folder belong to it");
   command
-      ->add_option("--max-documents", o->max_documents,
-                   "the first documents or samples only (default 0: all)")
-      ->check(at_least(0));
-  add_tokenizer_options(*command, *o);
-  command->add_option("--val", o->split.val, "part of the documents (default 0.05)")
-      ->check(between(0, 1));
-  command->add_option("--test", o->split.test, "part of the documents (default 0.05)")
-      ->check(between(0, 1));
-  command->add_option("--split-seed", o->split.seed, "which documents go where (default 1)")
-      ->check(at_least(0));
-  command->callback(
-      [o, command, &context] { context.exit_code = run_data(*o, *command, context); });
+      .add_option("--max-documents", o->max_documents,
+                  "the first documents or samples only (default 0: all)")
+      .check(at_least(0));
+  add_tokenizer_options(command, *o);
+  command.add_option("--val", o->split.val, "part of the documents (default 0.05)")
+      .check(between(0, 1));
+  command.add_option("--test", o->split.test, "part of the documents (default 0.05)")
+      .check(between(0, 1));
+  command.add_option("--split-seed", o->split.seed, "which documents go where (default 1)")
+      .check(at_least(0));
+  command.callback([o, command, &context] { context.exit_code = run_data(*o, command, context); });
 }
 
 }  // namespace cbwc

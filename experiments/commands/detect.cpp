@@ -49,18 +49,18 @@ int run(const Options& options, const CommandContext& context) {
 
 }  // namespace
 
-void add_detect_command(CLI::App& app, CommandContext& context) {
+void add_detect_command(CommandLine app, CommandContext& context) {
   auto o = std::make_shared<Options>();
-  CLI::App* command =
+  CommandLine command =
       app.add_subcommand("detect", "which LayerNorms may become RMSNorms, and what to centre");
-  command->add_option("model", o->model, "a config, a run folder, or a folder of checkpoints")
-      ->type_name("MODEL")
-      ->required();
-  add_set_option(*command, o->sets);
-  command->add_flag("--train", o->train, "as in training, with dropout (default: evaluation)");
-  command->add_option("--dot", o->dot, "draw the zero-mean graph for Graphviz (dot -Tsvg)")
-      ->type_name("FILE");
-  command->callback([o, &context] { context.exit_code = run(*o, context); });
+  command.add_option("model", o->model, "a config, a run folder, or a folder of checkpoints")
+      .type_name("MODEL")
+      .required();
+  add_set_option(command, o->sets);
+  command.add_flag("--train", o->train, "as in training, with dropout (default: evaluation)");
+  command.add_option("--dot", o->dot, "draw the zero-mean graph for Graphviz (dot -Tsvg)")
+      .type_name("FILE");
+  command.callback([o, &context] { context.exit_code = run(*o, context); });
 }
 
 }  // namespace cbwc

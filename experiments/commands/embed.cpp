@@ -8,7 +8,6 @@
 #include "experiments/embed.h"
 #include "experiments/json_output.h"
 #include "experiments/model_setup.h"
-#include "experiments/number_check.h"
 #include "experiments/out_path.h"
 
 namespace cbwc {
@@ -91,36 +90,36 @@ int run(const Options& o, bool normalize_given, const CommandContext& context) {
 
 }  // namespace
 
-void add_embed_command(CLI::App& app, CommandContext& context) {
+void add_embed_command(CommandLine app, CommandContext& context) {
   auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("embed", "sentence vectors of a BERT-like model");
+  CommandLine command = app.add_subcommand("embed", "sentence vectors of a BERT-like model");
   command
-      ->add_option("model", o->model,
-                   "run directory, checkpoint, folded or imported model, or Hugging Face folder")
-      ->type_name("MODEL")
-      ->required();
-  command->add_option("--input", o->input, "UTF-8 text, one sentence a line (empty ones too)")
-      ->type_name("FILE")
-      ->required();
-  command->add_option("--out", o->out, "FILE.jsonl, or FILE.h5 with the vectors in /tensors/000000")
-      ->type_name("FILE")
-      ->required();
+      .add_option("model", o->model,
+                  "run directory, checkpoint, folded or imported model, or Hugging Face folder")
+      .type_name("MODEL")
+      .required();
+  command.add_option("--input", o->input, "UTF-8 text, one sentence a line (empty ones too)")
+      .type_name("FILE")
+      .required();
+  command.add_option("--out", o->out, "FILE.jsonl, or FILE.h5 with the vectors in /tensors/000000")
+      .type_name("FILE")
+      .required();
   command
-      ->add_option("--pooling", o->pooling,
-                   "mean of the tokens' states or the first one's (default: as the model's folder "
-                   "says, else mean)")
-      ->check(CLI::IsMember({"mean", "cls"}));
-  CLI::Option* normalize = command->add_flag_callback(
+      .add_option("--pooling", o->pooling,
+                  "mean of the tokens' states or the first one's (default: as the model's folder "
+                  "says, else mean)")
+      .check(one_of({"mean", "cls"}));
+  Option normalize = command.add_flag_callback(
       "--normalize", [o] { o->normalize = true; },
       "scale each vector to length 1 (default: as the model's folder says, else not)");
-  CLI::Option* as_it_is = command->add_flag_callback(
+  Option as_it_is = command.add_flag_callback(
       "--no-normalize", [o] { o->normalize = false; }, "leave each vector as it is");
-  as_it_is->excludes(normalize);
-  command->add_option("--tokens", o->tokens, "longest text (default: as the folder says, else all)")
-      ->check(at_least(1));
-  command->add_option("--batch", o->batch, "texts at once (default 32)")->check(at_least(1));
-  command->callback([o, normalize, as_it_is, &context] {
-    context.exit_code = run(*o, normalize->count() + as_it_is->count() > 0, context);
+  as_it_is.excludes(normalize);
+  command.add_option("--tokens", o->tokens, "longest text (default: as the folder says, else all)")
+      .check(at_least(1));
+  command.add_option("--batch", o->batch, "texts at once (default 32)").check(at_least(1));
+  command.callback([o, normalize, as_it_is, &context] {
+    context.exit_code = run(*o, normalize.count() + as_it_is.count() > 0, context);
   });
 }
 

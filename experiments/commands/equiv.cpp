@@ -5,7 +5,6 @@
 
 #include "experiments/command.h"
 #include "experiments/json_output.h"
-#include "experiments/number_check.h"
 #include "experiments/out_path.h"
 #include "layers/dropout.h"
 
@@ -32,21 +31,21 @@ int run(const Options& options, const CommandContext& context) {
 
 }  // namespace
 
-void add_equiv_command(CLI::App& app, CommandContext& context) {
+void add_equiv_command(CommandLine app, CommandContext& context) {
   auto o = std::make_shared<Options>();
-  CLI::App* command =
+  CommandLine command =
       app.add_subcommand("equiv", "is CBWC + RMSNorm the same function and training as LayerNorm?");
-  add_config_options(*command, o->config, o->sets);
-  command->add_option("--steps", o->equiv.steps, "AdamW steps (default: equiv.steps)")
-      ->check(at_least(0));
-  command->add_option("--placements", o->equiv.placements,
-                      "also these dropout placements, with the config's dropout");
+  add_config_options(command, o->config, o->sets);
+  command.add_option("--steps", o->equiv.steps, "AdamW steps (default: equiv.steps)")
+      .check(at_least(0));
+  command.add_option("--placements", o->equiv.placements,
+                     "also these dropout placements, with the config's dropout");
   command
-      ->add_option("--dump", o->equiv.dump,
-                   "write inputs, weights, outputs and gradients of both models (float64, "
-                   "dropout 0)")
-      ->type_name("FILE.h5");
-  command->callback([o, &context] { context.exit_code = run(*o, context); });
+      .add_option("--dump", o->equiv.dump,
+                  "write inputs, weights, outputs and gradients of both models (float64, "
+                  "dropout 0)")
+      .type_name("FILE.h5");
+  command.callback([o, &context] { context.exit_code = run(*o, context); });
 }
 
 }  // namespace cbwc

@@ -7,7 +7,6 @@
 #include "experiments/command.h"
 #include "experiments/json_output.h"
 #include "experiments/metrics.h"
-#include "experiments/number_check.h"
 #include "experiments/opened_run.h"
 #include "experiments/run_text.h"
 #include "experiments/text_score.h"
@@ -58,7 +57,8 @@ int run_text(const EvalOptions& options, const CommandContext& context) {
   return std::isfinite(score.loss) ? 0 : 1;
 }
 
-int run_eval(const EvalOptions& options, const CLI::App& command, const CommandContext& context) {
+int run_eval(const EvalOptions& options, const CommandLine& command,
+             const CommandContext& context) {
   require_cpu(context.global.device);
   // What the other way of measuring does not read.
   for (const char* other : {"--split", "--batches", "--data"})
@@ -92,34 +92,33 @@ int run_eval(const EvalOptions& options, const CLI::App& command, const CommandC
 
 }  // namespace
 
-void add_eval_command(CLI::App& app, CommandContext& context) {
+void add_eval_command(CommandLine app, CommandContext& context) {
   auto o = std::make_shared<EvalOptions>();
-  CLI::App* command =
+  CommandLine command =
       app.add_subcommand("eval", "loss and metrics of a model on a data file, or on a text");
   command
-      ->add_option("model", o->run,
-                   "run directory, checkpoint, folded or imported model, or Hugging Face folder")
-      ->type_name("MODEL")
-      ->required();
+      .add_option("model", o->run,
+                  "run directory, checkpoint, folded or imported model, or Hugging Face folder")
+      .type_name("MODEL")
+      .required();
   command
-      ->add_option("--data", o->data,
-                   "a file that `cbwc data` made (default: the run's): accuracy of a classifier, "
-                   "loss of masked tokens. Images are resized and normalised as the model folder's "
-                   "preprocessor_config.json says, else resized as in training and normalised as "
-                   "the run's data file or this file; texts are encoded by the model's tokenizer")
-      ->type_name("FILE.h5");
-  command->add_option("--split", o->split, "train, val or test (default val)")
-      ->check(CLI::IsMember({"train", "val", "test"}));
-  command->add_option("--batches", o->batches, "at most so many batches (default 0: all)")
-      ->check(at_least(0));
+      .add_option("--data", o->data,
+                  "a file that `cbwc data` made (default: the run's): accuracy of a classifier, "
+                  "loss of masked tokens. Images are resized and normalised as the model folder's "
+                  "preprocessor_config.json says, else resized as in training and normalised as "
+                  "the run's data file or this file; texts are encoded by the model's tokenizer")
+      .type_name("FILE.h5");
+  command.add_option("--split", o->split, "train, val or test (default val)")
+      .check(one_of({"train", "val", "test"}));
+  command.add_option("--batches", o->batches, "at most so many batches (default 0: all)")
+      .check(at_least(0));
   command
-      ->add_option("--text", o->text,
-                   "instead: perplexity of a decoder, an imported one too, on a UTF-8 text")
-      ->type_name("FILE");
-  command->add_option("--window", o->window, "tokens of a window of --text (default: the context)")
-      ->check(at_least(1));
-  command->callback(
-      [o, command, &context] { context.exit_code = run_eval(*o, *command, context); });
+      .add_option("--text", o->text,
+                  "instead: perplexity of a decoder, an imported one too, on a UTF-8 text")
+      .type_name("FILE");
+  command.add_option("--window", o->window, "tokens of a window of --text (default: the context)")
+      .check(at_least(1));
+  command.callback([o, command, &context] { context.exit_code = run_eval(*o, command, context); });
 }
 
 }  // namespace cbwc

@@ -32,52 +32,53 @@ int run(Options options, const CommandContext& context) {
 
 }  // namespace
 
-void add_fold_command(CLI::App& app, CommandContext& context) {
+void add_fold_command(CommandLine app, CommandContext& context) {
   auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand(
+  CommandLine command = app.add_subcommand(
       "fold",
       "turn foldable LayerNorms into RMSNorms, exactly; verified before anything is written");
   command
-      ->add_option("model", o->request.model,
-                   "run directory, folder of checkpoints, checkpoint, config (fresh weights), or "
-                   "Hugging Face folder")
-      ->type_name("MODEL")
-      ->required();
-  add_set_option(*command, o->request.sets);
-  command->add_option("--out", o->request.out, "new folder, like a run's or in Hugging Face's form")
-      ->type_name("DIR")
-      ->required();
+      .add_option("model", o->request.model,
+                  "run directory, folder of checkpoints, checkpoint, config (fresh weights), or "
+                  "Hugging Face folder")
+      .type_name("MODEL")
+      .required();
+  add_set_option(command, o->request.sets);
+  command.add_option("--out", o->request.out, "new folder, like a run's or in Hugging Face's form")
+      .type_name("DIR")
+      .required();
   command
-      ->add_option("--tied", o->tied,
-                   "a head that shares the embedding: rank_one (keep the tie, correct the logits), "
-                   "untie, or runtime (centre the embedding's output) (default rank_one)")
-      ->check(CLI::IsMember({"rank_one", "untie", "runtime"}));
-  command->add_flag("--auxiliary-centring", o->request.options.auxiliary_centring,
-                    "also fold norms that need a centring inserted, at its price");
-  command->add_flag("--carry-mean", o->request.carry_mean,
-                    "also fold norms whose stream has readers that need the mean: it is carried to "
-                    "them in one more channel");
-  command->add_flag("--affine", o->request.affine,
-                    "also fold gains and biases into the Linears that read them");
+      .add_option("--tied", o->tied,
+                  "a head that shares the embedding: rank_one (keep the tie, correct the logits), "
+                  "untie, or runtime (centre the embedding's output) (default rank_one)")
+      .check(one_of({"rank_one", "untie", "runtime"}));
+  command.add_flag("--auxiliary-centring", o->request.options.auxiliary_centring,
+                   "also fold norms that need a centring inserted, at its price");
+  command.add_flag("--carry-mean", o->request.carry_mean,
+                   "also fold norms whose stream has readers that need the mean: it is carried to "
+                   "them in one more channel");
+  command.add_flag("--affine", o->request.affine,
+                   "also fold gains and biases into the Linears that read them");
   command
-      ->add_option("--text", o->request.text,
-                   "of a Hugging Face folder: the text to verify on (default: WordNet's glosses)")
-      ->type_name("FILE");
+      .add_option("--text", o->request.text,
+                  "of a Hugging Face folder: the text to verify on (default: WordNet's glosses)")
+      .type_name("FILE");
   command
-      ->add_option("--images", o->request.images,
-                   "of a Hugging Face folder: the image file to verify on (default: "
-                   "Fashion-MNIST)")
-      ->type_name("FILE");
+      .add_option("--images", o->request.images,
+                  "of a Hugging Face folder: the image file to verify on (default: "
+                  "Fashion-MNIST)")
+      .type_name("FILE");
   command
-      ->add_option("--dtype", o->dtype,
-                   "of a Hugging Face folder: type of the weights written (default: as read)")
-      ->check(CLI::IsMember({"float64", "float32", "float16", "bfloat16"}));
+      .add_option("--dtype", o->dtype,
+                  "of a Hugging Face folder: type of the weights written (default: as read)")
+      .check(one_of({"float64", "float32", "float16", "bfloat16"}));
   command
-      ->add_option("--allow", o->request.allowed,
-                   "of a Hugging Face folder: an entry of config.json to pass over, as in import")
-      ->type_name("NAME")
-      ->allow_extra_args(false);
-  command->callback([o, &context] { context.exit_code = run(*o, context); });
+      .add_option("--allow", o->request.allowed,
+                  "of a Hugging Face folder: an entry of config.json to pass over, as in import "
+                  "(repeatable)")
+      .type_name("NAME")
+      .one_value_each();
+  command.callback([o, &context] { context.exit_code = run(*o, context); });
 }
 
 }  // namespace cbwc

@@ -9,7 +9,6 @@
 #include "experiments/generation.h"
 #include "experiments/json_output.h"
 #include "experiments/model_setup.h"
-#include "experiments/number_check.h"
 #include "experiments/run_text.h"
 #include "experiments/translation.h"
 
@@ -85,26 +84,25 @@ int run_generate(const GenerateOptions& options, const CommandContext& context) 
 
 }  // namespace
 
-void add_generate_command(CLI::App& app, CommandContext& context) {
+void add_generate_command(CommandLine app, CommandContext& context) {
   auto o = std::make_shared<GenerateOptions>();
-  CLI::App* command = app.add_subcommand(
+  CommandLine command = app.add_subcommand(
       "generate", "text from a trained language model, or a translation of --prompt");
-  command->add_option("run", o->run, "run directory")->type_name("RUN")->required();
-  command->add_option("--prompt", o->prompt, "text to go on from (default: a new document)")
-      ->type_name("TEXT");
-  command->add_option("--input", o->input, "models of instructions: the instruction's input")
-      ->type_name("TEXT");
-  command->add_option("--tokens", o->generation.tokens, "tokens to make at most (default 100)")
-      ->check(at_least(1));
+  command.add_option("run", o->run, "run directory").type_name("RUN").required();
+  command.add_option("--prompt", o->prompt, "text to go on from (default: a new document)")
+      .type_name("TEXT");
+  command.add_option("--input", o->input, "models of instructions: the instruction's input")
+      .type_name("TEXT");
+  command.add_option("--tokens", o->generation.tokens, "tokens to make at most (default 100)")
+      .check(at_least(1));
   command
-      ->add_option("--temperature", o->generation.temperature, "0 takes the likeliest (default 1)")
-      ->check(at_least(0));
+      .add_option("--temperature", o->generation.temperature, "0 takes the likeliest (default 1)")
+      .check(at_least(0));
   command
-      ->add_option("--top-k", o->generation.top_k,
-                   "draw from the k likeliest only (default 0: all)")
-      ->check(at_least(0));
-  command->add_option("--seed", o->seed, "of the drawing (default 1)")->check(at_least(0));
-  command->callback([o, &context] { context.exit_code = run_generate(*o, context); });
+      .add_option("--top-k", o->generation.top_k, "draw from the k likeliest only (default 0: all)")
+      .check(at_least(0));
+  command.add_option("--seed", o->seed, "of the drawing (default 1)").check(at_least(0));
+  command.callback([o, &context] { context.exit_code = run_generate(*o, context); });
 }
 
 }  // namespace cbwc

@@ -69,37 +69,39 @@ int run_export(const ExportOptions& o, const CommandContext& context) {
 
 }  // namespace
 
-void add_import_command(CLI::App& app, CommandContext& context) {
+void add_import_command(CommandLine app, CommandContext& context) {
   auto o = std::make_shared<ImportOptions>();
-  CLI::App* command = app.add_subcommand(
+  CommandLine command = app.add_subcommand(
       "import",
       "read a Hugging Face model: GPT-2, OPT, Phi, BLOOM, BERT, ViT or Swin; every tensor and "
       "option is accounted for");
-  command->add_option("model", o->folder, "folder with config.json and model.safetensors")
-      ->type_name("MODEL_DIR")
-      ->required();
-  command->add_option("--out", o->out, "new folder, like a run's")->type_name("DIR")->required();
+  command.add_option("model", o->folder, "folder with config.json and model.safetensors")
+      .type_name("MODEL_DIR")
+      .required();
+  command.add_option("--out", o->out, "new folder, like a run's").type_name("DIR").required();
   command
-      ->add_option("--allow", o->allowed,
-                   "an entry of config.json that is not known and does not change the function")
-      ->type_name("NAME")
-      ->allow_extra_args(false);
-  command->callback([o, &context] { context.exit_code = run_import(*o, context); });
+      .add_option("--allow", o->allowed,
+                  "an entry of config.json that is not known and does not change the function "
+                  "(repeatable)")
+      .type_name("NAME")
+      .one_value_each();
+  command.callback([o, &context] { context.exit_code = run_import(*o, context); });
 }
 
-void add_export_command(CLI::App& app, CommandContext& context) {
+void add_export_command(CommandLine app, CommandContext& context) {
   auto o = std::make_shared<ExportOptions>();
-  CLI::App* command = app.add_subcommand("export",
-                                         "write a model as transformers reads it: config.json and "
-                                         "model.safetensors; a folded one with "
-                                         "a loader that puts its RMSNorms in");
-  command->add_option("model", o->model, "run directory, folder of checkpoints, or checkpoint")
-      ->type_name("MODEL")
-      ->required();
-  command->add_option("--out", o->out, "new folder")->type_name("MODEL_DIR")->required();
-  command->add_option("--dtype", o->dtype, "type of the weights (default: the model's)")
-      ->check(CLI::IsMember({"float64", "float32", "float16", "bfloat16"}));
-  command->callback([o, &context] { context.exit_code = run_export(*o, context); });
+  CommandLine command =
+      app.add_subcommand("export",
+                         "write a model as transformers reads it: config.json and "
+                         "model.safetensors; a folded one with "
+                         "a loader that puts its RMSNorms in");
+  command.add_option("model", o->model, "run directory, folder of checkpoints, or checkpoint")
+      .type_name("MODEL")
+      .required();
+  command.add_option("--out", o->out, "new folder").type_name("MODEL_DIR").required();
+  command.add_option("--dtype", o->dtype, "type of the weights (default: the model's)")
+      .check(one_of({"float64", "float32", "float16", "bfloat16"}));
+  command.callback([o, &context] { context.exit_code = run_export(*o, context); });
 }
 
 }  // namespace cbwc

@@ -60,9 +60,10 @@ int run_info(const CommandContext& context) {
 
 }  // namespace
 
-void add_info_command(CLI::App& app, CommandContext& context) {
-  CLI::App* command = app.add_subcommand("info", "machine, BLAS kernels and speed, build options");
-  command->callback([&context] { context.exit_code = run_info(context); });
+void add_info_command(CommandLine app, CommandContext& context) {
+  CommandLine command =
+      app.add_subcommand("info", "machine, BLAS kernels and speed, build options");
+  command.callback([&context] { context.exit_code = run_info(context); });
 }
 
 }  // namespace cbwc

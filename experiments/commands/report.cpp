@@ -8,14 +8,14 @@
 
 namespace cbwc {
 
-void add_report_command(CLI::App& app, CommandContext& context) {
+void add_report_command(CommandLine app, CommandContext& context) {
   auto dir = std::make_shared<std::string>();
-  CLI::App* command = app.add_subcommand(
+  CommandLine command = app.add_subcommand(
       "report", "write the HTML report of a run directory, or an overview, again");
-  command->add_option("dir", *dir, "directory of a run, a comparison or an overview")
-      ->type_name("DIR")
-      ->required();
-  command->callback([dir, &context] {
+  command.add_option("dir", *dir, "directory of a run, a comparison or an overview")
+      .type_name("DIR")
+      .required();
+  command.callback([dir, &context] {
     std::vector<std::string> paths;
     if (holds_overview(*dir))
       paths = write_overview_again(*dir);

@@ -78,23 +78,23 @@ int run(const Options& options, const CommandContext& context) {
 
 }  // namespace
 
-void add_train_command(CLI::App& app, CommandContext& context) {
+void add_train_command(CommandLine app, CommandContext& context) {
   auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("train", "one training run");
-  command->add_option("config", o->config, "config file or the name of a shipped one")
-      ->type_name("CONFIG");
-  add_set_option(*command, o->sets);
-  command->add_option("--out", o->out, "run directory, new (default: run.out)")->type_name("DIR");
-  command->add_option("--resume", o->resume, "go on with the run in DIR, bit for bit")
-      ->type_name("DIR");
+  CommandLine command = app.add_subcommand("train", "one training run");
+  command.add_option("config", o->config, "config file or the name of a shipped one")
+      .type_name("CONFIG");
+  add_set_option(command, o->sets);
+  command.add_option("--out", o->out, "run directory, new (default: run.out)").type_name("DIR");
+  command.add_option("--resume", o->resume, "go on with the run in DIR, bit for bit")
+      .type_name("DIR");
   command
-      ->add_option("--init", o->init,
-                   "start from the weights of a run, a checkpoint or a folded model (default: "
-                   "run.init)")
-      ->type_name("DIR");
-  command->add_flag("--change-steps", o->change_steps,
-                    "with --resume: allow another run.steps (it moves the schedule)");
-  command->callback([o, &context] { context.exit_code = run(*o, context); });
+      .add_option("--init", o->init,
+                  "start from the weights of a run, a checkpoint or a folded model (default: "
+                  "run.init)")
+      .type_name("DIR");
+  command.add_flag("--change-steps", o->change_steps,
+                   "with --resume: allow another run.steps (it moves the schedule)");
+  command.callback([o, &context] { context.exit_code = run(*o, context); });
 }
 
 }  // namespace cbwc
