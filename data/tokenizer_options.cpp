@@ -1,39 +1,18 @@
 #include "data/tokenizer_options.h"
 
-#include <unistd.h>
+#include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
-#include <filesystem>
 #include <fstream>
 
 #include "core/check.h"
 #include "data/process.h"
+#include "data/temporary_folder.h"
 #include "data/wordpiece_trainer.h"
 
 namespace cbwc {
 namespace {
-
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    path_ = (std::filesystem::temp_directory_path() / "cbwc_tokenizer_XXXXXX").string();
-    if (::mkdtemp(path_.data()) == nullptr)
-      throw RunError(fmt::format("{}: cannot make a folder: {}", path_, std::strerror(errno)));
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 // spm_train names a source line and an assertion before its reason, or gives no reason.
 [[noreturn]] void fail_training(const TokenizerOptions& options, size_t texts,

@@ -1,21 +1,16 @@
 // Plots through gnuplot, run as a process: its script and data go to a private folder, the SVG
 // comes back as text to put into the report.
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cctype>
-#include <cstdlib>
+#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 
-#include "core/check.h"
+#include "data/process.h"
+#include "data/temporary_folder.h"
 #include "experiments/report_run.h"
-
-extern char** environ;
 
 namespace cbwc {
 namespace {
@@ -26,35 +21,14 @@ namespace fs = std::filesystem;
 constexpr const char* kColours[] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7",
                                     "#E69F00", "#56B4E9", "#8C6D31", "#555555"};
 
-struct TemporaryFolder {
-  fs::path path;
-  TemporaryFolder() {
-    std::string name = (fs::temp_directory_path() / "cbwc_plot_XXXXXX").string();
-    CBWC_CHECK(mkdtemp(name.data()), "report: cannot make a folder in ", fs::temp_directory_path());
-    path = name;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    fs::remove_all(path, ignored);
-  }
-};
-
-// posix_spawn, not fork: a forked child would inherit the BLAS threads' locks.
+// False too where gnuplot is not installed or cannot be started: have_gnuplot() tells, and a report
+// does without its plots.
 bool run_gnuplot(const std::string& argument) {
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  std::string program = "gnuplot", text = argument;
-  char* arguments[] = {program.data(), text.data(), nullptr};
-  pid_t child = 0;
-  const int problem = posix_spawnp(&child, "gnuplot", &actions, nullptr, arguments, environ);
-  posix_spawn_file_actions_destroy(&actions);
-  if (problem != 0) return false;
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0)
-    if (errno != EINTR) return false;
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  try {
+    return run_process({"gnuplot", argument}, "gnuplot-nox").exit_code == 0;
+  } catch (const std::exception&) {
+    return false;
+  }
 }
 
 std::string gnuplot_text(const std::string& text) {
@@ -126,7 +100,8 @@ std::string with_own_ids(const std::string& svg, const std::string& title) {
 
 std::string gnuplot_svg(const std::string& script, const std::string& ids) {
   const TemporaryFolder folder;
-  const fs::path file = folder.path / "own.gp", out = folder.path / "own.svg";
+  const fs::path file = fs::path(folder.path()) / "own.gp",
+                 out = fs::path(folder.path()) / "own.svg";
   std::ofstream(file) << "set output " << gnuplot_text(out.string()) << "\n" << script;
   if (!run_gnuplot(file.string())) return "";
   std::ifstream in(out, std::ios::binary);
@@ -144,12 +119,12 @@ std::string plot_svg(const std::vector<Curve>& all, const PlotOptions& options) 
   if (curves.empty()) return "";
   const TemporaryFolder folder;
   for (size_t i = 0; i < curves.size(); ++i) {
-    std::ofstream data(folder.path / fmt::format("{}.dat", i));
+    std::ofstream data(fs::path(folder.path()) / fmt::format("{}.dat", i));
     const Curve& c = curves[i];
     for (size_t k = 0; k < c.x.size(); ++k)
       data << fmt::format("{} {} {} {}\n", c.x[k], c.y[k], c.low[k], c.high[k]);
   }
-  return gnuplot_svg(script(curves, options, folder.path), options.title);
+  return gnuplot_svg(script(curves, options, folder.path()), options.title);
 }
 
 }  // namespace cbwc

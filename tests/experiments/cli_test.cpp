@@ -68,12 +68,17 @@ TEST_CASE("a number out of its range is told what was expected") {
   check_mistake("bench infer --seconds inf", "--seconds: got inf, expected a number");
   check_mistake("bench infer --memory 0", "--memory: got 0, expected above 0 ");
   check_mistake("bench infer --least-repeats 5", "expected 6 to 1000000 ");
+  check_mistake("bench train x --dropout nan", "--dropout: got nan, expected a number");
+  check_mistake("bench train x --dropout 1.5", "--dropout: got 1.5, expected -1 to 1 ");
+  check_mistake("bench train gpt_quickstart --dropout 1", "dropout");
   check_mistake("data text --val 1.5", "--val: got 1.5, expected 0 to 1 ");
   // Every such option says it in its own words: none is left to CLI11's.
-  for (const char* command : {"embed", "bench ops", "bench train", "bench load", "bench infer",
+  for (const char* command : {"embed", "bench ops", "bench train", "bench loader", "bench infer",
                               "equiv", "data", "eval", "generate"}) {
-    const std::string help = run(std::string(command) + " --help").text;
+    const Ran ran = run(std::string(command) + " --help");
+    const std::string& help = ran.text;
     INFO(command << ": " << help);
+    REQUIRE(ran.code == 0);
     for (const char* other : {"POSITIVE", "NONNEGATIVE", "INT in [", "FLOAT in ["})
       CHECK(help.find(other) == std::string::npos);
   }
@@ -84,6 +89,11 @@ TEST_CASE("each --set takes one value, before the config as well as behind it") 
   INFO(ran.text);
   CHECK(ran.code == 0);
   CHECK(ran.text.find("steps = 700") != std::string::npos);
+}
+
+TEST_CASE("each --allow takes one name") {
+  check_mistake("import m --allow a b --out c", "not expected: b ");
+  check_mistake("import /no/such --allow a --allow b --out c", "/no/such");
 }
 
 TEST_CASE("the GPU is refused where there is none") {
