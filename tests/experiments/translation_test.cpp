@@ -93,9 +93,9 @@ TEST_CASE("BLEU is measured at the end of a run, in eval, and again after a resu
   const auto scored = read_json(folder.file("e.json")).at("results");
   CHECK(scored.at("metric") == "bleu");
   CHECK(scored.at("metric_value").get<double>() > 50);
-  const auto said = run_cbwc(folder, "generate " + run + " --prompt 'three four'");
+  const auto said = run_cbwc(folder, "generate " + run + " --prompt 'three four one two'");
   CHECK(said.exit_code == 0);
-  CHECK(said.out == "tres cuatro\n");
+  CHECK(said.out == "tres cuatro uno dos\n");
   const auto empty = run_cbwc(folder, "generate " + run);  // no text: the end alone is translated
   CHECK(empty.exit_code == 0);
   const auto longer = run_cbwc(folder, "generate " + run +
