@@ -131,7 +131,7 @@ BlasInfo blas_info() {
       chosen != nullptr &&
       (ours == nullptr || std::string(ours).find("OPENBLAS_CORETYPE") == std::string::npos);
   if (!info.openmp)
-    info.warnings.push_back(
+    info.warnings.emplace_back(
         "OpenBLAS is not the OpenMP build: products will fight with our threads for the cores "
         "(apt-get install libopenblas-openmp-dev, then build again)");
   if (kernel_width(info.kernels) < cpu_width()) {
