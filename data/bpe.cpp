@@ -4,11 +4,11 @@
 
 #include <array>
 #include <mutex>
-#include <nlohmann/json.hpp>
 #include <queue>
 #include <unordered_map>
 
 #include "core/check.h"
+#include "data/json.h"
 #include "data/tokenizer_impl.h"
 
 namespace cbwc {

@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <nlohmann/json.hpp>
 
 #include "data/atomic_file.h"
 #include "data/hash.h"
 #include "data/hdf5_file.h"
 #include "data/in_file.h"
+#include "data/json.h"
 #include "data/text.h"
 
 namespace cbwc {

@@ -1,11 +1,11 @@
 // Errors that name the file in which they were found.
 #pragma once
 #include <new>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
 
 #include "core/check.h"
+#include "data/json.h"
 
 namespace cbwc {
 

@@ -1,9 +1,8 @@
 #include "data/instructions.h"
 
-#include <nlohmann/json.hpp>
-
 #include "core/check.h"
 #include "data/dataset_parts.h"
+#include "data/json.h"
 
 namespace cbwc {
 namespace {

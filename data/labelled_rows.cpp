@@ -1,8 +1,7 @@
 #include "data/labelled_rows.h"
 
-#include <nlohmann/json.hpp>
-
 #include "core/check.h"
+#include "data/json.h"
 
 namespace cbwc {
 namespace {

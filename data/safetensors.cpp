@@ -4,9 +4,9 @@
 #include <bit>
 #include <cstring>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <set>
 
+#include "data/json.h"
 #include "data/mapped_file.h"
 #include "data/safetensors_types.h"
 

@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "data/atomic_file.h"
+#include "data/json.h"
 #include "data/safetensors_types.h"
 
 namespace cbwc {

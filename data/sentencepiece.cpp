@@ -1,9 +1,8 @@
 // SentencePiece models (Kudo and Richardson, 2018) through its library. The one home of its header.
 #include <sentencepiece_processor.h>
 
-#include <nlohmann/json.hpp>
-
 #include "core/check.h"
+#include "data/json.h"
 #include "data/tokenizer_impl.h"
 
 namespace cbwc {

@@ -1,11 +1,10 @@
 #include "data/sequence_file.h"
 
-#include <nlohmann/json.hpp>
-
 #include "data/atomic_file.h"
 #include "data/hash.h"
 #include "data/hdf5_file.h"
 #include "data/in_file.h"
+#include "data/json.h"
 #include "data/text.h"
 
 namespace cbwc {

@@ -1,8 +1,7 @@
 #include "data/tokenizer.h"
 
-#include <nlohmann/json.hpp>
-
 #include "core/check.h"
+#include "data/json.h"
 #include "data/text.h"
 #include "data/tokenizer_impl.h"
 

@@ -1,10 +1,10 @@
 // The tokenizers behind Tokenizer. Private to data/*.cpp.
 #pragma once
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 
+#include "data/json.h"
 #include "data/tokenizer.h"
 
 namespace cbwc {

@@ -2,10 +2,10 @@
 // vocabulary, from its left; pieces inside a word begin with "##".
 #include <algorithm>
 #include <mutex>
-#include <nlohmann/json.hpp>
 #include <unordered_map>
 
 #include "core/check.h"
+#include "data/json.h"
 #include "data/text.h"
 #include "data/tokenizer_impl.h"
 

@@ -1,9 +1,9 @@
 // Measured tables: medians over repeats, everything that is compared interleaved in one process.
 #pragma once
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "data/json.h"
 #include "experiments/bench_gemm.h"
 #include "experiments/config.h"
 #include "experiments/statistics.h"

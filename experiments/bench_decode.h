@@ -2,10 +2,10 @@
 // arms interleaved at every token. All arms go on from one prompt's keys and values, LayerNorm's:
 // the folded arm's would be the same, the others' times do not depend on them.
 #pragma once
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "data/json.h"
 #include "experiments/statistics.h"
 #include "layers/model.h"
 

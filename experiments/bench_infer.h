@@ -3,10 +3,10 @@
 // function: its row is for timing only. All arms interleaved in one process.
 #pragma once
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "data/json.h"
 #include "experiments/bench_decode.h"
 #include "experiments/config.h"
 #include "experiments/statistics.h"

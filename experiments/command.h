@@ -2,11 +2,11 @@
 // is one file of experiments/commands/.
 #pragma once
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "core/dtype.h"
+#include "data/json.h"
 #include "experiments/command_line.h"
 #include "experiments/config.h"
 

@@ -1,10 +1,10 @@
 // Arms x sweep points x seeds: every run in DIR/runs/, the table, the paired differences.
 // Interrupted, it goes on where it was.
 #pragma once
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "data/json.h"
 #include "experiments/train_run.h"
 
 namespace cbwc {

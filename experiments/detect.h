@@ -1,9 +1,9 @@
 // Which LayerNorms of a model may become RMSNorms, for a person and for scripts (cli.md, detect).
 #pragma once
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "autograd/analysis/detector.h"
+#include "data/json.h"
 #include "layers/model.h"
 
 namespace cbwc {

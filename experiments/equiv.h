@@ -1,10 +1,10 @@
 // Is CBWC + RMSNorm the same function and the same training as LayerNorm? (method.md 2, 7, 8)
 #pragma once
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "data/checkpoint.h"
+#include "data/json.h"
 #include "experiments/model_setup.h"
 
 namespace cbwc {

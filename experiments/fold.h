@@ -1,10 +1,10 @@
 // cbwc fold: detect, plan, apply, verify, and only then write a folder: like a run's, or of a model
 // in a Hugging Face folder another one of that form.
 #pragma once
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "data/json.h"
 #include "data/safetensors.h"
 #include "experiments/fold_check.h"
 #include "experiments/model_graph.h"

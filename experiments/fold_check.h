@@ -1,9 +1,9 @@
 // What a fold is verified with: two models' logits on the same input, random and real.
 #pragma once
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "data/json.h"
 #include "experiments/model_build.h"
 
 namespace cbwc {

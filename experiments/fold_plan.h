@@ -1,9 +1,9 @@
 // A fold's record in the checkpoint of the folder that it wrote, from which the folder is read
 // again: what a config cannot say of a model.
 #pragma once
-#include <nlohmann/json.hpp>
 #include <vector>
 
+#include "data/json.h"
 #include "layers/folding.h"
 
 namespace cbwc {

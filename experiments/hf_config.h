@@ -2,10 +2,10 @@
 // assumed; an option that would change the function is refused by its name, and so is one that is
 // not known.
 #pragma once
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "data/json.h"
 #include "experiments/config.h"
 #include "experiments/model_build.h"
 

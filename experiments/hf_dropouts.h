@@ -1,10 +1,10 @@
 // The dropouts of a Hugging Face model's config.json <-> those of Config::Model. They act in
 // training alone.
 #pragma once
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "data/json.h"
 #include "experiments/config.h"
 #include "experiments/hf_options.h"
 

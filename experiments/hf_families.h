@@ -1,8 +1,8 @@
 // The sizes of each family in a Hugging Face model's config.json <-> those of Config::Model.
 #pragma once
-#include <nlohmann/json.hpp>
 #include <string>
 
+#include "data/json.h"
 #include "experiments/config.h"
 #include "experiments/hf_options.h"
 #include "experiments/model_build.h"

@@ -1,10 +1,10 @@
 // A Hugging Face model folder (config.json, model.safetensors or its shards) -> a model in memory,
 // or a folder like a run's. A folded one with modeling_note.json gives the folded model.
 #pragma once
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "data/json.h"
 #include "data/safetensors.h"
 #include "experiments/hf_config.h"
 #include "experiments/run_text.h"

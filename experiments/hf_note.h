@@ -2,10 +2,10 @@
 // transformers' names for whoever patches them (load_folded.py), and the record of the folds by
 // ours, from which import_model() builds it again.
 #pragma once
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "data/json.h"
 #include "experiments/config.h"
 #include "layers/folding.h"
 

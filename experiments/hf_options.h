@@ -1,9 +1,10 @@
 // Reads a config.json key by key and knows in the end which keys nobody asked for.
 #pragma once
-#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <vector>
+
+#include "data/json.h"
 
 namespace cbwc {
 

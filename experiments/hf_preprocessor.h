@@ -1,9 +1,9 @@
 // preprocessor_config.json of an image model's folder: how transformers makes pixels the model's
 // input.
 #pragma once
-#include <nlohmann/json.hpp>
 #include <string>
 
+#include "data/json.h"
 #include "experiments/training_data.h"
 
 namespace cbwc {

@@ -1,8 +1,9 @@
 // README.md of a folded model in Hugging Face's form.
 #pragma once
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
+
+#include "data/json.h"
 
 namespace cbwc {
 

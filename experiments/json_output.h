@@ -1,9 +1,9 @@
 // JSON that scripts rely on: non-finite numbers are the strings "nan", "inf", "-inf".
 #pragma once
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "core/dtype.h"
+#include "data/json.h"
 #include "experiments/config.h"
 
 namespace cbwc {

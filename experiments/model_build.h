@@ -1,11 +1,11 @@
 // From a Config to its model, whatever the family, and from a batch to what a model reads.
 #pragma once
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "data/data_split.h"
+#include "data/json.h"
 #include "experiments/config.h"
 #include "layers/model.h"
 

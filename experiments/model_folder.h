@@ -1,10 +1,10 @@
 // The run folder of a model that was not trained there: what an import or a fold leaves. Read again
 // by load_model() (model_graph.h).
 #pragma once
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
+#include "data/json.h"
 #include "experiments/config.h"
 #include "experiments/run_text.h"
 #include "layers/model.h"

@@ -2,12 +2,12 @@
 // numbers and what made them, and the graph of one forward pass.
 #pragma once
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "autograd/analysis/graph.h"
 #include "data/checkpoint.h"
+#include "data/json.h"
 #include "experiments/config.h"
 #include "experiments/fold_plan.h"
 #include "experiments/model_build.h"

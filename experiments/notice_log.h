@@ -1,11 +1,11 @@
 // The notices (core/notices.h) of one run: a warning for the first of each kind, and their counts.
 #pragma once
 #include <array>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "core/notices.h"
+#include "data/json.h"
 
 namespace cbwc {
 

@@ -1,9 +1,9 @@
 // What every HTML page shares: the frame with its style, and pieces of both pages.
 #pragma once
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "data/json.h"
 #include "experiments/report_run.h"
 
 namespace cbwc {

@@ -1,9 +1,9 @@
 // What a report reads: the runs of a directory, grouped by arm and sweep point.
 #pragma once
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "data/json.h"
 #include "experiments/report.h"
 #include "experiments/statistics.h"
 

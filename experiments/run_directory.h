@@ -4,11 +4,11 @@
 #pragma once
 #include <cstdio>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "data/checkpoint.h"
+#include "data/json.h"
 #include "experiments/config.h"
 
 namespace cbwc {

@@ -1,11 +1,11 @@
 // One training run from a config to its run directory: steps, metrics, evaluation, checkpoints,
 // early stopping, resume. Bitwise repeatable.
 #pragma once
-#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "data/json.h"
 #include "experiments/config.h"
 
 namespace cbwc {

@@ -1,12 +1,12 @@
 // One model in training: parameters, optimiser, data and random streams, and what one step does.
 #pragma once
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "data/checkpoint.h"
+#include "data/json.h"
 #include "experiments/model_setup.h"
 #include "optim/adamw.h"
 #include "optim/clip.h"

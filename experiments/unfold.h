@@ -1,7 +1,7 @@
 // Back from a folded model to one with LayerNorms and the same function.
 #pragma once
-#include <nlohmann/json.hpp>
 
+#include "data/json.h"
 #include "experiments/model_graph.h"
 
 namespace cbwc {

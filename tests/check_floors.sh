@@ -30,6 +30,7 @@ third_party() {
     jpeglib.h | png.h | sentencepiece*.h | zlib.h) home='data/*.cpp tests/*' ;;
     # CLI11 costs 7 s of compiling wherever it is included.
     CLI/*) home='experiments/command_line.cpp experiments/cli.cpp experiments/missing_data.cpp' ;;
+    nlohmann/*) home='data/json.h' ;;
     toml++/*) home='experiments/* tests/*' ;;
     catch2/*) home='tests/*' ;;
     *) return ;;

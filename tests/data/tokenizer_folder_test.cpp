@@ -1,10 +1,10 @@
 // Tokenizers of model folders against transformers' fast ones (tests/fixtures/make_tokenizers.py),
 // id by id, and what is refused.
 #include "data/tokenizer_folder.h"
+#include "data/json.h"
 
 #include <functional>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "core/check.h"
 #include "data/text.h"

@@ -1,7 +1,7 @@
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "core/check.h"
+#include "data/json.h"
 #include "data/tokenizer.h"
 #include "data/tokenizer_options.h"
 #include "data/wordpiece_trainer.h"

@@ -1,0 +1,3 @@
+#include "data/json.h"
+
+template class nlohmann::basic_json<>;
