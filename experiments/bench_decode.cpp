@@ -8,6 +8,7 @@
 
 #include "core/allocator.h"
 #include "experiments/bench_infer.h"
+#include "experiments/bench_row.h"
 #include "experiments/bench_timed.h"
 #include "experiments/json_output.h"
 #include "layers/tied_linear.h"
@@ -143,30 +144,30 @@ nlohmann::json decode_rows_json(const std::vector<DecodeRow>& rows, const std::s
   };
   nlohmann::json out = nlohmann::json::array();
   for (const DecodeRow& r : rows)
-    out.push_back({{"name", "decode"},
-                   {"model", model},
-                   {"dtype", dtype},
-                   {"arm", r.arm},
-                   {"batch", r.batch},
-                   {"seq", r.seq},
-                   {"tokens", r.ms.size()},
-                   {"median_ms", json_number(r.median_ms)},
-                   {"p10_ms", json_number(r.p10_ms)},
-                   {"p90_ms", json_number(r.p90_ms)},
-                   {"tokens_per_s", json_number(r.tokens_per_s)},
-                   {"speedup_over_layernorm", json_number(r.speedup.ratio)},
-                   {"speedup_ci95", interval(r.speedup)},
-                   {"ceiling_speedup", json_number(r.ceiling.ratio)},
-                   {"ceiling_ci95", interval(r.ceiling)},
-                   {"share_of_ceiling", json_number(r.share_of_ceiling)},
-                   {"weight_mb", json_number(r.weight_mb)},
-                   {"cache_mb", json_number(r.cache_mb)},
-                   {"read_gb_per_s", json_number(r.read_gb_per_s)},
-                   {"weight_floor_ms", json_number(r.weight_floor_ms)},
-                   {"over_weight_floor", json_number(r.over_weight_floor)},
-                   {"over_read_floor", json_number(r.over_read_floor)},
-                   {"peak_mb", json_number(r.peak_mb)},
-                   {"ms", r.ms}});
+    out.push_back(bench_row({{"name", "decode"},
+                             {"model", model},
+                             {"dtype", dtype},
+                             {"arm", r.arm},
+                             {"batch", r.batch},
+                             {"seq", r.seq},
+                             {"tokens", r.ms.size()},
+                             {"median_ms", json_number(r.median_ms)},
+                             {"p10_ms", json_number(r.p10_ms)},
+                             {"p90_ms", json_number(r.p90_ms)},
+                             {"tokens_per_s", json_number(r.tokens_per_s)},
+                             {"speedup_over_layernorm", json_number(r.speedup.ratio)},
+                             {"speedup_ci95", interval(r.speedup)},
+                             {"ceiling_speedup", json_number(r.ceiling.ratio)},
+                             {"ceiling_ci95", interval(r.ceiling)},
+                             {"share_of_ceiling", json_number(r.share_of_ceiling)},
+                             {"weight_mb", json_number(r.weight_mb)},
+                             {"cache_mb", json_number(r.cache_mb)},
+                             {"read_gb_per_s", json_number(r.read_gb_per_s)},
+                             {"weight_floor_ms", json_number(r.weight_floor_ms)},
+                             {"over_weight_floor", json_number(r.over_weight_floor)},
+                             {"over_read_floor", json_number(r.over_read_floor)},
+                             {"peak_mb", json_number(r.peak_mb)},
+                             {"ms", r.ms}}));
   return out;
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "experiments/bench_infer.h"
+#include "experiments/bench_row.h"
 #include "experiments/json_output.h"
 
 namespace cbwc {
@@ -14,18 +15,18 @@ nlohmann::json interval_json(const PairedRatio& r) {
 }
 
 nlohmann::json call_json(const InferBench& bench, const NormCallRow& c) {
-  return {{"name", "norm_call"},
-          {"model", bench.model},
-          {"arm", c.arm},
-          {"rows", c.rows},
-          {"cols", c.cols},
-          {"dtype", bench.dtype},
-          {"median_ms", json_number(c.median_ms)},
-          {"p10_ms", json_number(c.p10_ms)},
-          {"p90_ms", json_number(c.p90_ms)},
-          {"gb_per_s", json_number(c.gb_per_s)},
-          {"speedup_over_layernorm", json_number(c.speedup.ratio)},
-          {"speedup_ci95", interval_json(c.speedup)}};
+  return bench_row({{"name", "norm_call"},
+                    {"model", bench.model},
+                    {"arm", c.arm},
+                    {"rows", c.rows},
+                    {"cols", c.cols},
+                    {"dtype", bench.dtype},
+                    {"median_ms", json_number(c.median_ms)},
+                    {"p10_ms", json_number(c.p10_ms)},
+                    {"p90_ms", json_number(c.p90_ms)},
+                    {"gb_per_s", json_number(c.gb_per_s)},
+                    {"speedup_over_layernorm", json_number(c.speedup.ratio)},
+                    {"speedup_ci95", interval_json(c.speedup)}});
 }
 
 nlohmann::json row_json(const InferBench& bench, const InferRow& r) {
@@ -55,7 +56,7 @@ nlohmann::json row_json(const InferBench& bench, const InferRow& r) {
     out["pays_after_tokens"] = r.pays_after * static_cast<double>(r.tokens);
   }
   if (!std::isnan(r.share_of_ceiling)) out["share_of_ceiling"] = r.share_of_ceiling;
-  return out;
+  return bench_row(std::move(out));
 }
 
 nlohmann::json plan_json(const InferPlan& plan) {

@@ -6,6 +6,7 @@
 #include "data/samples.h"
 #include "experiments/bench.h"
 #include "experiments/bench_batches.h"
+#include "experiments/bench_row.h"
 #include "experiments/json_output.h"
 #include "experiments/trainer.h"
 
@@ -54,13 +55,13 @@ LoaderBench bench_loader(const Config& source, const LoaderBenchOptions& options
 nlohmann::json loader_bench_json(const LoaderBench& bench) {
   nlohmann::json rows = nlohmann::json::array();
   for (const LoaderRow& r : bench.rows)
-    rows.push_back({{"name", "loader"},
-                    {"batch", bench.batch},
-                    {"workers", r.workers},
-                    {"samples", r.samples},
-                    {"samples_per_s", json_number(r.samples_per_s)},
-                    {"step_samples_per_s", json_number(bench.step_samples_per_s)},
-                    {"keeps_up", r.keeps_up}});
+    rows.push_back(bench_row({{"name", "loader"},
+                              {"batch", bench.batch},
+                              {"workers", r.workers},
+                              {"samples", r.samples},
+                              {"samples_per_s", json_number(r.samples_per_s)},
+                              {"step_samples_per_s", json_number(bench.step_samples_per_s)},
+                              {"keeps_up", r.keeps_up}}));
   return {{"rows", rows}, {"input", bench.note}};
 }
 

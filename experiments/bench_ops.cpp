@@ -12,6 +12,7 @@
 #include "core/parallel.h"
 #include "core/rng.h"
 #include "experiments/bench.h"
+#include "experiments/bench_row.h"
 #include "experiments/bench_timed.h"
 #include "experiments/json_output.h"
 #include "experiments/statistics.h"
@@ -181,18 +182,18 @@ std::vector<OpsBenchRow> bench_ops(const OpsBenchOptions& options) {
 nlohmann::json ops_bench_json(const std::vector<OpsBenchRow>& rows) {
   nlohmann::json out = nlohmann::json::array();
   for (const OpsBenchRow& r : rows)
-    out.push_back({{"name", r.name},
-                   {"dtype", r.dtype},
-                   {"rows", r.rows},
-                   {"cols", r.cols},
-                   {"median_ms", json_number(r.median_ms)},
-                   {"p10_ms", json_number(r.p10_ms)},
-                   {"p90_ms", json_number(r.p90_ms)},
-                   {"gb_per_s", json_number(r.gb_per_s)},
-                   {"over_copy", json_number(r.over_copy)},
-                   {"over_equal_bytes", json_number(r.over_equal_bytes)},
-                   {"cold_ms", json_number(r.cold_ms)},
-                   {"cold_over_copy", json_number(r.cold_over_copy)}});
+    out.push_back(bench_row({{"name", r.name},
+                             {"dtype", r.dtype},
+                             {"rows", r.rows},
+                             {"cols", r.cols},
+                             {"median_ms", json_number(r.median_ms)},
+                             {"p10_ms", json_number(r.p10_ms)},
+                             {"p90_ms", json_number(r.p90_ms)},
+                             {"gb_per_s", json_number(r.gb_per_s)},
+                             {"over_copy", json_number(r.over_copy)},
+                             {"over_equal_bytes", json_number(r.over_equal_bytes)},
+                             {"cold_ms", json_number(r.cold_ms)},
+                             {"cold_over_copy", json_number(r.cold_over_copy)}}));
   return {{"rows", out}};
 }
 

@@ -10,6 +10,7 @@
 #include "core/rng.h"
 #include "core/tensor.h"
 #include "experiments/bench.h"
+#include "experiments/bench_row.h"
 #include "experiments/bench_timed.h"
 #include "experiments/json_output.h"
 
@@ -151,19 +152,19 @@ std::vector<ProductBenchRow> bench_products(const OpsBenchOptions& options) {
 nlohmann::json products_bench_json(const std::vector<ProductBenchRow>& rows) {
   nlohmann::json out = nlohmann::json::array();
   for (const ProductBenchRow& r : rows)
-    out.push_back({{"name", r.name},
-                   {"of", r.of},
-                   {"dtype", r.dtype},
-                   {"m", r.m},
-                   {"n", r.n},
-                   {"k", r.k},
-                   {"median_ms", json_number(r.median_ms)},
-                   {"p10_ms", json_number(r.p10_ms)},
-                   {"p90_ms", json_number(r.p90_ms)},
-                   {"gflop_per_s", json_number(r.gflop_per_s)},
-                   {"floor", r.floor},
-                   {"floor_ms", json_number(r.floor_ms)},
-                   {"over_floor", json_number(r.over_floor)}});
+    out.push_back(bench_row({{"name", r.name},
+                             {"of", r.of},
+                             {"dtype", r.dtype},
+                             {"m", r.m},
+                             {"n", r.n},
+                             {"k", r.k},
+                             {"median_ms", json_number(r.median_ms)},
+                             {"p10_ms", json_number(r.p10_ms)},
+                             {"p90_ms", json_number(r.p90_ms)},
+                             {"gflop_per_s", json_number(r.gflop_per_s)},
+                             {"floor", r.floor},
+                             {"floor_ms", json_number(r.floor_ms)},
+                             {"over_floor", json_number(r.over_floor)}}));
   return out;
 }
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "experiments/bench.h"
+#include "experiments/bench_row.h"
 #include "experiments/json_output.h"
 
 namespace cbwc {
@@ -27,31 +28,32 @@ nlohmann::json train_bench_json(const TrainBench& bench) {
   for (const TrainBenchRow& r : bench.rows) {
     nlohmann::json ops = nlohmann::json::array();
     for (const OpTime& op : r.ops) ops.push_back({{"name", op.name}, {"ms", json_number(op.ms)}});
-    rows.push_back({{"name", "train_step"},
-                    {"arm", r.arm},
-                    {"batch", bench.batch},
-                    {"seq", bench.seq},
-                    {"patches", bench.patches},
-                    {"dtype", bench.dtype},
-                    {"median_ms", json_number(r.median_ms)},
-                    {"p10_ms", json_number(r.p10_ms)},
-                    {"p90_ms", json_number(r.p90_ms)},
-                    {"step_ms", json_number(r.median_ms)},
-                    {"forward_ms", json_number(r.forward_ms)},
-                    {"backward_ms", json_number(r.backward_ms)},
-                    {"gradient_norm_ms", json_number(r.norm_ms)},
-                    {"update_ms", json_number(r.update_ms)},
-                    {"tokens_per_s", bench.tokens > 0 ? json_number(r.tokens_per_s) : nullptr},
-                    {"samples_per_s", json_number(r.samples_per_s)},
-                    {"targets_per_s", json_number(r.targets_per_s)},
-                    {"peak_mb", json_number(r.peak_mb)},
-                    {"loss", json_number(r.loss)},
-                    {"matmul_flop", json_number(r.matmul_flop)},
-                    {"gflop_per_s", json_number(r.matmul_flop / r.median_ms / 1e6)},
-                    {"gemm_floor_ms", json_number(r.gemm_floor_ms)},
-                    {"over_gemm_floor", json_number(r.over_gemm_floor)},
-                    {"gemms", gemms_json(r.gemms)},
-                    {"ops", ops}});
+    rows.push_back(
+        bench_row({{"name", "train_step"},
+                   {"arm", r.arm},
+                   {"batch", bench.batch},
+                   {"seq", bench.seq},
+                   {"patches", bench.patches},
+                   {"dtype", bench.dtype},
+                   {"median_ms", json_number(r.median_ms)},
+                   {"p10_ms", json_number(r.p10_ms)},
+                   {"p90_ms", json_number(r.p90_ms)},
+                   {"step_ms", json_number(r.median_ms)},
+                   {"forward_ms", json_number(r.forward_ms)},
+                   {"backward_ms", json_number(r.backward_ms)},
+                   {"gradient_norm_ms", json_number(r.norm_ms)},
+                   {"update_ms", json_number(r.update_ms)},
+                   {"tokens_per_s", bench.tokens > 0 ? json_number(r.tokens_per_s) : nullptr},
+                   {"samples_per_s", json_number(r.samples_per_s)},
+                   {"targets_per_s", json_number(r.targets_per_s)},
+                   {"peak_mb", json_number(r.peak_mb)},
+                   {"loss", json_number(r.loss)},
+                   {"matmul_flop", json_number(r.matmul_flop)},
+                   {"gflop_per_s", json_number(r.matmul_flop / r.median_ms / 1e6)},
+                   {"gemm_floor_ms", json_number(r.gemm_floor_ms)},
+                   {"over_gemm_floor", json_number(r.over_gemm_floor)},
+                   {"gemms", gemms_json(r.gemms)},
+                   {"ops", ops}}));
   }
   return {{"rows", rows},
           {"gemms", gemms_json(bench.rows.at(0).gemms)},

@@ -230,6 +230,8 @@ int run_data(const Options& options, const CommandLine& command, const CommandCo
   refuse_unread(command, options);
   CBWC_CHECK(!options.out.empty(), "data: expected --out FILE.h5");
   check_can_write(options.out, kDataFile);
+  if (std::filesystem::exists(options.out))
+    fmt::print(stderr, "warning: {} is there already: the new file will replace it\n", options.out);
   if (!options.write_vocab.empty()) check_can_write(options.write_vocab, kVocabulary);
   if (is_image_dataset(options.name)) return run_images(options, context);
   const DatasetSummary made = builders().at(options.name)(options);

@@ -66,6 +66,13 @@ TEST_CASE("P67 a-c: after a fork, without an inner extent, inside an OpenMP regi
   CHECK(right == 16);
 }
 
+TEST_CASE("P67 e: a factor of more than 11 bits keeps them all") {
+  const float a = 1024.5f, b = 1;
+  float c = NAN;
+  cpu::gemm<float>(false, false, 1, 1, 1, 1.f, &a, 1, &b, 1, 0.f, &c, 1);
+  CHECK(c == 1024.5f);
+}
+
 TEST_CASE("P67 d: a product that is wrong is refused at the start") {
   const Product right = [](int64_t m, int64_t n, int64_t k, const float* a, const float* b,
                            float* c) {

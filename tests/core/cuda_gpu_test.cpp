@@ -119,3 +119,12 @@ TEST_CASE("CUDA products equal a plain loop, in float32 without TF32") {
     CHECK(largest_difference(got, want) < kFloat32Product);
   }
 }
+
+TEST_CASE("P67 e: a factor of more than TF32's 11 bits keeps them all on the GPU") {
+  if (!has_gpu()) return;
+  std::vector<float> c{0};
+  const OnGpu<float> a({1024.5f}), b({1.f}), gc(c);
+  cuda::matmul(Matmul<float>{.a = a.data(), .b = b.data(), .c = gc.data(), .m = 1, .n = 1, .k = 1});
+  gc.fetch(c);
+  CHECK(c[0] == 1024.5f);
+}

@@ -38,6 +38,19 @@ TEST_CASE("cbwc data labelled_text: a made vocabulary serves a second data set")
         SequenceFile::open(folder.file("a.h5")).tokenizer().to_json());
 }
 
+TEST_CASE("cbwc data says when it replaces a data file") {
+  TemporaryFolder folder;
+  write_bytes(folder.file("a.txt"), "one\ntwo\nthree\n");
+  const std::string command =
+      "data text --input " + folder.file("a.txt") + " --out " + folder.file("a.h5");
+  const auto first = run_cbwc(folder, command), second = run_cbwc(folder, command);
+  CHECK((first.exit_code == 0 && second.exit_code == 0));
+  const std::string said =
+      "warning: " + folder.file("a.h5") + " is there already: the new file will replace it\n";
+  CHECK(first.err.find("replace") == std::string::npos);
+  CHECK(second.err == said + first.err);
+}
+
 TEST_CASE("cbwc data: bad input is exit 2 and one line, and writes nothing") {
   TemporaryFolder folder;
   write_bytes(folder.file("a"), "one\ntwo\n");
