@@ -1,5 +1,5 @@
 // Replaces a file all at once: write to temporary(), then commit(). Without commit the destructor
-// deletes the temporary and what was there before stays.
+// deletes the temporary and what was there before stays; a killed writer's is deleted by the next.
 // Also the seal: a 512-byte block at the front of our HDF5 files (HDF5 calls it the user block and
 // skips it) with the length and hash of all bytes behind it.
 #pragma once
@@ -32,6 +32,8 @@ void write_seal(const std::string& path);  // RunError when it cannot be written
 enum class SealCheck { whole, front };
 void verify_seal(const std::string& path, const char* what, SealCheck check = SealCheck::whole);
 
-void remove_dead_temporaries(const std::string& folder);
+// Deletes the NAME.PID.tmp in `folder` whose process is no more, files and folders; of every NAME,
+// or of `name` alone.
+void remove_dead_temporaries(const std::string& folder, const std::string& name = "");
 
 }  // namespace cbwc

@@ -147,6 +147,4 @@ std::string newest_checkpoint(const std::string& folder, std::vector<std::string
   return "";
 }
 
-void remove_stale_temporaries(const std::string& folder) { remove_dead_temporaries(folder); }
-
 }  // namespace cbwc

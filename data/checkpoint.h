@@ -30,7 +30,4 @@ Checkpoint read_checkpoint(const std::string& path, bool file_locking = true);
 std::string newest_checkpoint(const std::string& folder,
                               std::vector<std::string>* skipped = nullptr);
 
-// Deletes the temporary files of writers that are no longer alive.
-void remove_stale_temporaries(const std::string& folder);
-
 }  // namespace cbwc

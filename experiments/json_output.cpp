@@ -1,6 +1,7 @@
 #include "experiments/json_output.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -97,7 +98,7 @@ void write_text_file(const std::string& path, const std::string& text) {
   const bool file = !fs::exists(path, ignored) || fs::is_regular_file(path, ignored);
   const fs::path real = file ? fs::canonical(path, ignored) : fs::path();
   const std::string target = real.empty() ? path : real.string(),
-                    written = file ? target + ".tmp" + std::to_string(getpid()) : path;
+                    written = file ? fmt::format("{}.{}.tmp", target, getpid()) : path;
   const int descriptor = open(written.c_str(), O_WRONLY | (file ? O_CREAT | O_TRUNC : 0), 0644);
   CBWC_CHECK(descriptor >= 0, path, ": cannot be written: ", std::strerror(errno));
   bool good = write_all(descriptor, text) && (!file || fsync(descriptor) == 0);

@@ -11,6 +11,7 @@
 #include <fstream>
 
 #include "core/check.h"
+#include "data/atomic_file.h"
 
 namespace cbwc {
 namespace fs = std::filesystem;
@@ -95,6 +96,8 @@ void make_folders(const std::string& path) {
 NewFolder::NewFolder(const std::string& out) : out_(fs::absolute(out).lexically_normal()) {
   check_new_folder(out);
   if (out_.ends_with('/')) out_.pop_back();
+  const fs::path at = out_;
+  remove_dead_temporaries(at.parent_path().string(), at.filename().string());
   path_ = fmt::format("{}.{}.tmp", out_, ::getpid());
   make_folders(path_);
 }

@@ -25,7 +25,8 @@ void check_can_make(const std::string& path);
 void check_new_folder(const std::string& path);  // the same, and nothing is there yet
 void make_folders(const std::string& path);      // those above it too; they may be there already
 // A folder that is there whole or not at all: filled at path(), beside its place, until commit().
-// Without it the destructor deletes what was written; a killed program leaves OUT.PID.tmp.
+// Without it the destructor deletes what was written. A killed program leaves OUT.PID.tmp, which
+// the next one that makes OUT deletes.
 class NewFolder {
  public:
   explicit NewFolder(const std::string& out);  // check_new_folder()

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "data/atomic_file.h"
 #include "data/text.h"
 #include "experiments/json_output.h"
 #include "experiments/out_path.h"
@@ -84,7 +85,7 @@ std::string RunDirectory::save_checkpoint(int64_t step, const Checkpoint& checkp
 }
 
 std::string RunDirectory::newest(std::vector<std::string>& warnings) const {
-  remove_stale_temporaries(file("checkpoints"));
+  remove_dead_temporaries(file("checkpoints"));
   const size_t before = warnings.size();
   const std::string path = newest_checkpoint(file("checkpoints"), &warnings);
   CBWC_CHECK(!path.empty() || warnings.size() == before, file("checkpoints"),

@@ -1,4 +1,5 @@
 #include "data/checkpoint.h"
+#include "data/atomic_file.h"
 
 #include <fcntl.h>
 #include <hdf5.h>
@@ -189,7 +190,7 @@ TEST_CASE("A writer killed at any moment leaves a whole checkpoint") {
     CHECK(same(read_checkpoint(path), c));
   }
   write_bytes(folder.file("other.tmp"), "not ours");
-  remove_stale_temporaries(folder.path());
+  remove_dead_temporaries(folder.path());
   CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 2);
 }
 

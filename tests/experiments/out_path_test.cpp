@@ -1,6 +1,7 @@
 // What cannot be written is one line before the work, exit 2, and nothing is left behind.
 #include "experiments/out_path.h"
 
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -180,6 +181,24 @@ TEST_CASE("a new folder is there whole or not at all") {
   write_bytes(raced + "/theirs", "y");
   CHECK_THAT(message_of<RunError>([&] { made.commit(); }), StartsWith(raced + ": cannot be"));
   CHECK(testing::read_bytes(raced + "/theirs") == "y");
+}
+
+TEST_CASE("what a killed program left beside a file or a folder goes with the next of that name") {
+  const TemporaryFolder folder;
+  const std::string dead = ".999999999.tmp";  // no process has such a number
+  const std::string live = fmt::format(".{}.tmp", ::getppid());
+  for (const char* name : {"out", "file.json", "other"}) {
+    fs::create_directory(folder.file(name + dead));
+    write_bytes(folder.file(name + dead) + "/part", "x");
+  }
+  write_bytes(folder.file("out" + live), "x");
+  const NewFolder made(folder.file("out"));
+  const AtomicFile file(folder.file("file.json"), 1);
+  CHECK_FALSE(fs::exists(folder.file("out" + dead)));
+  CHECK_FALSE(fs::exists(folder.file("file.json" + dead)));
+  CHECK(fs::exists(folder.file("other" + dead)));
+  CHECK(fs::exists(folder.file("out" + live)));
+  CHECK((fs::exists(made.path()) && fs::exists(file.temporary())));
 }
 
 TEST_CASE("every command finds out before its work that it cannot write") {
