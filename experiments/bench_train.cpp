@@ -95,6 +95,7 @@ void summarize(Arm& arm, const TrainBench& bench) {
   const std::vector<double> ms = values(&StepResult::step_ms);
   arm.row.median_ms = median(ms);
   arm.row.p10_ms = quantile(ms, 0.1);
+  arm.row.best_ms = quantile(ms, 0);
   arm.row.p90_ms = quantile(ms, 0.9);
   arm.row.forward_ms = median(values(&StepResult::forward_ms));
   arm.row.backward_ms = median(values(&StepResult::backward_ms));
@@ -108,6 +109,7 @@ void summarize(Arm& arm, const TrainBench& bench) {
   arm.row.tokens_per_s = per_second(bench.tokens);
   arm.row.targets_per_s = per_second(arm.steps.back().tokens);
   arm.row.over_gemm_floor = arm.row.median_ms / arm.row.gemm_floor_ms;
+  arm.row.best_over_gemm_floor = arm.row.best_ms / arm.row.gemm_floor_ms;
 }
 
 // The config as the benchmark trains it; fills in what a batch is.

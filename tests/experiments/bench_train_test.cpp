@@ -47,6 +47,8 @@ TEST_CASE("bench train: every family, named by what it reads") {
     for (const TrainBenchRow& row : bench.rows) {
       CHECK(row.gemm_floor_ms > 0);
       CHECK(row.over_gemm_floor > 0);
+      CHECK((row.best_ms > 0 && row.best_ms <= row.p10_ms));
+      CHECK(row.best_over_gemm_floor == row.best_ms / row.gemm_floor_ms);
       CHECK(row.samples_per_s == Approx(per_second(row, kBatch)));
       CHECK(row.tokens_per_s == Approx(images ? 0 : per_second(row, languages * kBatch * kSeq)));
       const Task task = task_of(config);
