@@ -55,6 +55,21 @@ Seal make_seal(const MappedFile& file) {
   return seal;
 }
 
+void remove_dead(const std::filesystem::path& folder, const std::filesystem::path& name) {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
+    const std::filesystem::path path = entry.path();
+    const std::string pid = path.stem().extension().string();  // name.h5.PID.tmp
+    if (path.extension() != ".tmp" || pid.size() < 2 ||
+        pid.find_first_not_of("0123456789", 1) != std::string::npos ||
+        (!name.empty() && path.stem().stem() != name))
+      continue;
+    const long writer = std::strtol(pid.c_str() + 1, nullptr, 10);
+    if (writer != ::getpid() && ::kill(static_cast<pid_t>(writer), 0) != 0 && errno == ESRCH)
+      std::filesystem::remove_all(path, ignored);
+  }
+}
+
 bool has_hdf5_magic(const MappedFile& file, size_t at) {
   return file.bytes >= at + 8 && std::memcmp(file.data + at, kHdf5Magic, 8) == 0;
 }
@@ -67,9 +82,7 @@ AtomicFile::AtomicFile(std::string path, uint64_t bytes) : path_(std::move(path)
              path_, ": is no file that could be replaced");
   // A link goes on pointing at its file.
   if (const auto real = std::filesystem::canonical(path_, none); !none) path_ = real.string();
-  const std::filesystem::path at = path_;
-  const std::filesystem::path folder = at.has_parent_path() ? at.parent_path() : ".";
-  remove_dead_temporaries(folder.string(), at.filename().string());
+  remove_dead_temporaries_of(path_);
   temporary_ = fmt::format("{}.{}.tmp", path_, ::getpid());
   Descriptor file(::open(temporary_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
   if (file.fd < 0) fail_write(path_, "create a temporary file beside it", errno);
@@ -141,19 +154,11 @@ void verify_seal(const std::string& path, const char* what, SealCheck check) {
              ": damaged: its bytes do not match its checksum");
 }
 
-void remove_dead_temporaries(const std::string& folder, const std::string& name) {
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
-    const std::filesystem::path path = entry.path();
-    const std::string pid = path.stem().extension().string();  // name.h5.PID.tmp
-    if (path.extension() != ".tmp" || pid.size() < 2 ||
-        pid.find_first_not_of("0123456789", 1) != std::string::npos ||
-        (!name.empty() && path.stem().stem() != name))
-      continue;
-    const long writer = std::strtol(pid.c_str() + 1, nullptr, 10);
-    if (writer != ::getpid() && ::kill(static_cast<pid_t>(writer), 0) != 0 && errno == ESRCH)
-      std::filesystem::remove_all(path, ignored);
-  }
+void remove_dead_temporaries(const std::string& folder) { remove_dead(folder, ""); }
+
+void remove_dead_temporaries_of(const std::string& path) {
+  const std::filesystem::path at = std::filesystem::absolute(path);
+  remove_dead(at.parent_path(), at.filename());
 }
 
 }  // namespace cbwc

@@ -32,8 +32,9 @@ void write_seal(const std::string& path);  // RunError when it cannot be written
 enum class SealCheck { whole, front };
 void verify_seal(const std::string& path, const char* what, SealCheck check = SealCheck::whole);
 
-// Deletes the NAME.PID.tmp in `folder` whose process is no more, files and folders; of every NAME,
-// or of `name` alone.
-void remove_dead_temporaries(const std::string& folder, const std::string& name = "");
+// Delete the NAME.PID.tmp, files and folders, whose process is no more: in `folder` those of every
+// NAME, and beside `path` its own alone.
+void remove_dead_temporaries(const std::string& folder);
+void remove_dead_temporaries_of(const std::string& path);
 
 }  // namespace cbwc

@@ -95,8 +95,8 @@ void summarize(Arm& arm, const TrainBench& bench) {
   const std::vector<double> ms = values(&StepResult::step_ms);
   arm.row.median_ms = median(ms);
   arm.row.p10_ms = quantile(ms, 0.1);
-  arm.row.best_ms = quantile(ms, 0);
   arm.row.p90_ms = quantile(ms, 0.9);
+  arm.row.best_ms = quantile(ms, 0);
   arm.row.forward_ms = median(values(&StepResult::forward_ms));
   arm.row.backward_ms = median(values(&StepResult::backward_ms));
   arm.row.norm_ms = median(values(&StepResult::norm_ms));

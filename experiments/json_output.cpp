@@ -14,6 +14,7 @@
 #include "core/device_services.h"
 #include "core/kernels/blas.h"
 #include "core/parallel.h"
+#include "data/atomic_file.h"
 #include "data/text.h"
 
 namespace cbwc {
@@ -99,6 +100,7 @@ void write_text_file(const std::string& path, const std::string& text) {
   const fs::path real = file ? fs::canonical(path, ignored) : fs::path();
   const std::string target = real.empty() ? path : real.string(),
                     written = file ? fmt::format("{}.{}.tmp", target, getpid()) : path;
+  if (file) remove_dead_temporaries_of(target);
   const int descriptor = open(written.c_str(), O_WRONLY | (file ? O_CREAT | O_TRUNC : 0), 0644);
   CBWC_CHECK(descriptor >= 0, path, ": cannot be written: ", std::strerror(errno));
   bool good = write_all(descriptor, text) && (!file || fsync(descriptor) == 0);

@@ -96,8 +96,7 @@ void make_folders(const std::string& path) {
 NewFolder::NewFolder(const std::string& out) : out_(fs::absolute(out).lexically_normal()) {
   check_new_folder(out);
   if (out_.ends_with('/')) out_.pop_back();
-  const fs::path at = out_;
-  remove_dead_temporaries(at.parent_path().string(), at.filename().string());
+  remove_dead_temporaries_of(out_);
   path_ = fmt::format("{}.{}.tmp", out_, ::getpid());
   make_folders(path_);
 }

@@ -1,5 +1,4 @@
 #include "data/checkpoint.h"
-#include "data/atomic_file.h"
 
 #include <fcntl.h>
 #include <hdf5.h>
@@ -11,6 +10,7 @@
 #include <cstring>
 #include <random>
 
+#include "data/atomic_file.h"
 #include "data/hash.h"
 #include "data/token_file.h"
 #include "tests/data/temporary_folder.h"

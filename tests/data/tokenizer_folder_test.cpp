@@ -1,12 +1,12 @@
 // Tokenizers of model folders against transformers' fast ones (tests/fixtures/make_tokenizers.py),
 // id by id, and what is refused.
 #include "data/tokenizer_folder.h"
-#include "data/json.h"
 
 #include <functional>
 #include <map>
 
 #include "core/check.h"
+#include "data/json.h"
 #include "data/text.h"
 #include "tests/data/temporary_folder.h"
 #include "tests/support/catch.h"

@@ -10,6 +10,7 @@
 
 #include "core/check.h"
 #include "data/atomic_file.h"
+#include "experiments/json_output.h"
 #include "tests/experiments/hf_fixtures.h"
 #include "tests/experiments/tiny_run.h"
 #include "tests/support/catch.h"
@@ -187,14 +188,16 @@ TEST_CASE("what a killed program left beside a file or a folder goes with the ne
   const TemporaryFolder folder;
   const std::string dead = ".999999999.tmp";  // no process has such a number
   const std::string live = fmt::format(".{}.tmp", ::getppid());
-  for (const char* name : {"out", "file.json", "other"}) {
+  for (const char* name : {"out", "file.json", "text", "other"}) {
     fs::create_directory(folder.file(name + dead));
     write_bytes(folder.file(name + dead) + "/part", "x");
   }
   write_bytes(folder.file("out" + live), "x");
   const NewFolder made(folder.file("out"));
   const AtomicFile file(folder.file("file.json"), 1);
+  write_text_file(folder.file("text"), "x");
   CHECK_FALSE(fs::exists(folder.file("out" + dead)));
+  CHECK_FALSE(fs::exists(folder.file("text" + dead)));
   CHECK_FALSE(fs::exists(folder.file("file.json" + dead)));
   CHECK(fs::exists(folder.file("other" + dead)));
   CHECK(fs::exists(folder.file("out" + live)));
