@@ -106,6 +106,9 @@ TEST_CASE("attention op cases") {
       {.B = 1, .H = 2, .Tq = 130, .Tk = 67, .D = 8},
       {.B = 1, .H = 1, .Tq = 1, .Tk = 129, .D = 64, .causal = true},
       {.B = 1, .H = 2, .Tq = 67, .Tk = 67, .D = 8, .causal = true, .dropout = 0.3},
+      {.B = 1, .H = 1, .Tq = 83, .Tk = 83, .D = 32, .causal = true, .dropout = 0.1},
+      {.B = 1, .H = 1, .Tq = 40, .Tk = 100, .D = 16, .causal = true},
+      {.B = 2, .H = 1, .Tq = 70, .Tk = 131, .D = 32, .causal = true, .masked = true},
       {.B = 2, .H = 1, .Tq = 5, .Tk = 6, .D = 4, .masked = true, .dropout = 0.5},
       {.B = 2, .H = 2, .Tq = 1, .Tk = 70, .D = 5, .causal = true, .masked = true, .dropout = 0.3},
   };

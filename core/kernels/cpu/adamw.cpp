@@ -10,6 +10,7 @@ namespace {
 constexpr int64_t kGrain =
     16384;  // elements per chunk: four float32 buffers of it fit the L2 cache
 constexpr int kLanes = 16;
+constexpr int64_t kAhead = 4096;  // elements; one stream of reading alone waits for memory
 }  // namespace
 
 // g = s grad; m = b1 m + (1-b1) g; v = b2 v + (1-b2) g^2
@@ -75,6 +76,8 @@ double sum_of_squares(const T* x, int64_t n) {
       double lanes[kLanes] = {};
       int64_t i = begin;
       for (; i + kLanes <= end; i += kLanes) {
+        __builtin_prefetch(x + i + kAhead);
+#pragma omp simd
         for (int l = 0; l < kLanes; ++l) {
           const double value = static_cast<double>(x[i + l]);
           lanes[l] += value * value;

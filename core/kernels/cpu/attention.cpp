@@ -14,11 +14,12 @@
 namespace cbwc::cpu {
 namespace {
 
-// c (rows, kBlock) = a (rows, D) b, b a transposed block of keys or values, (D, kBlock)
+// c (rows, n), rows of kBlock, = a (rows, D) b, b the first n of a transposed block of keys or
+// values, (D, kBlock)
 template <class T>
-void times_block(const T* a, int64_t rows, int64_t D, const T* b, T* c) {
+void times_block(const T* a, int64_t rows, int64_t n, int64_t D, const T* b, T* c) {
   small_gemm<T>({.m = rows,
-                 .n = kBlock,
+                 .n = n,
                  .k = D,
                  .a = a,
                  .a_row = D,
@@ -99,24 +100,30 @@ class ForwardTask {
     const int64_t rows = std::min(kBlock, s_.Tq - q0), D = s_.D;
     HeadView<const T> from = a_.q;
     from.data += q0 * from.t;
-    pack_rows(from, head_.b, head_.h, rows, D, q_);
+    head_.pack_queries(from, rows, q_);
     std::fill(o_, o_ + rows * D, T(0));
     std::fill(max_, max_ + rows, -std::numeric_limits<T>::infinity());
     std::fill(sum_, sum_ + rows, T(0));
     for (int64_t k0 = 0; k0 < s_.Tk; k0 += kBlock) {
-      const int64_t n = head_.seen(q0 + rows - 1, k0);  // the last row sees the most
-      if (n == 0) break;
-      times_block(q_, rows, D, kt_ + k0 * D, p_);
-      for (int64_t i = 0; i < rows; ++i) update_row(i, q0 + i, k0);
-      add_mixed(p_, rows, n, v_ + k0 * D, D, o_);
+      if (head_.seen(q0 + rows - 1, k0) == 0) break;  // the last row sees the most
+      for (int64_t i = 0; i < rows; i += kGroup) query_group(q0, i, std::min(i + kGroup, rows), k0);
     }
     for (int64_t i = 0; i < rows; ++i) finish_row(i, q0 + i);
+  }
+
+  void query_group(int64_t q0, int64_t begin, int64_t end, int64_t k0) {
+    const int64_t n = head_.seen(q0 + end - 1, k0), width = whole_groups(n), D = s_.D;
+    if (n == 0) return;
+    T* p = p_ + begin * kBlock;
+    times_block(q_ + begin * D, end - begin, width, D, kt_ + k0 * D, p);
+    for (int64_t i = begin; i < end; ++i) update_row(i, q0 + i, k0, width);
+    add_mixed(p, end - begin, n, v_ + k0 * D, D, o_ + begin * D);
   }
 
   // One query, as decoding token by token asks: keys and values are read once, where they lie.
   void single_query() {
     const int64_t D = s_.D;
-    pack_rows(a_.q, head_.b, head_.h, 1, D, q_);
+    head_.pack_queries(a_.q, 1, q_);
     std::fill(o_, o_ + D, T(0));
     max_[0] = -std::numeric_limits<T>::infinity();
     sum_[0] = 0;
@@ -125,14 +132,8 @@ class ForwardTask {
     for (int64_t k0 = 0; k0 < s_.Tk; k0 += kBlock) {
       const int64_t n = head_.seen(0, k0);
       if (n == 0) break;
-      for (int64_t j = 0; j < n; ++j) {
-        const T* key = keys + (k0 + j) * a_.k.t;
-        T dot = 0;
-#pragma omp simd reduction(+ : dot)
-        for (int64_t d = 0; d < D; ++d) dot += q_[d] * key[d];
-        p_[j] = dot;
-      }
-      update_row(0, 0, k0);
+      for (int64_t j = 0; j < n; ++j) p_[j] = dot_of(q_, keys + (k0 + j) * a_.k.t, D);
+      update_row(0, 0, k0, whole_groups(n));
       small_gemm<T>({.m = 1,
                      .n = D,
                      .k = n,
@@ -148,11 +149,11 @@ class ForwardTask {
     finish_row(0, 0);
   }
 
-  // Scores to probabilities relative to the running maximum; older sums are rescaled to it.
-  void update_row(int64_t i, int64_t query, int64_t k0) {
+  // The first `width` products of a row (whole groups) to probabilities relative to the running
+  // maximum, 0 where the key is not seen; older sums are rescaled to it.
+  void update_row(int64_t i, int64_t query, int64_t k0, int64_t width) {
     T* p = p_ + i * kBlock;
-    const int64_t n = head_.seen(query, k0);
-    std::fill(p + n, p + kBlock, T(0));
+    const int64_t n = whole_groups(width);  // the compiler sees that no loop has a remainder
     head_.score(p, query, k0, n);
     const T m = std::max(max_[i], largest(p, n));
     // No key so far. A NaN is not a missing key: it goes on into the result.
@@ -170,13 +171,9 @@ class ForwardTask {
       for (int64_t d = 0; d < s_.D; ++d) o[d] *= shrink;
       max_[i] = m;
     }
-    T sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t j = 0; j < n; ++j) {
-      p[j] = vexp(p[j] - base);
-      sum += p[j];
-    }
-    sum_[i] += sum;
+#pragma omp simd
+    for (int64_t j = 0; j < n; ++j) p[j] = vexp(p[j] - base);
+    sum_[i] += sum_of(p, n);
     if (s_.dropout == 0) return;
     T keep[kBlock];
     head_.dropout_factors(query, k0, n, keep);
@@ -213,8 +210,8 @@ int64_t backward_workspace(const AttentionShape& s) {
 }
 
 // With P the probabilities and M the dropout factors: dV = (P M)^T dO, dP = M (dO V^T),
-// dS = P (dP - delta) scale, delta = rowsum(dO O), dQ = dS K, dK = dS^T Q, dbias = sum_b dS /
-// scale.
+// delta = rowsum(dO O), dS = P (dP - delta), dQ = scale dS K, dK = dS^T (scale Q),
+// dbias = sum_b dS.
 template <class T>
 class BackwardTask {
  public:
@@ -243,16 +240,11 @@ class BackwardTask {
     transpose_blocks(k_, s_.Tk, D, kt_);
     pack_rows(a_.o, b, h, s_.Tq, D, q_);
     pack_rows(a_.dout, b, h, s_.Tq, D, do_);
-    for (int64_t t = 0; t < s_.Tq; ++t) {
-      T dot = 0;
-#pragma omp simd reduction(+ : dot)
-      for (int64_t d = 0; d < D; ++d) dot += do_[t * D + d] * q_[t * D + d];
-      delta_[t] = dot;
-    }
-    pack_rows(a_.q, b, h, s_.Tq, D, q_);
+    for (int64_t t = 0; t < s_.Tq; ++t) delta_[t] = dot_of(do_ + t * D, q_ + t * D, D);
+    head_.pack_queries(a_.q, s_.Tq, q_);
     std::fill(dq_, dq_ + s_.Tq * D, T(0));
     for (int64_t k0 = 0; k0 < s_.Tk; k0 += kBlock) key_block(k0);
-    write(a_.dq, a_.accumulate_dq, dq_, 0, s_.Tq);
+    write(a_.dq, a_.accumulate_dq, dq_, 0, s_.Tq, static_cast<T>(s_.scale));
   }
 
  private:
@@ -262,71 +254,84 @@ class BackwardTask {
     std::fill(dv_, dv_ + keys * D, T(0));
     for (int64_t q0 = 0; q0 < s_.Tq; q0 += kBlock) {
       const int64_t rows = std::min(kBlock, s_.Tq - q0);
-      const int64_t n = head_.seen(q0 + rows - 1, k0);
-      if (n > 0) pair(q0, rows, k0, n);
+      if (head_.seen(q0 + rows - 1, k0) > 0) pair(q0, rows, k0);
     }
-    write(a_.dk, a_.accumulate_dk, dk_, k0, keys);
-    write(a_.dv, a_.accumulate_dv, dv_, k0, keys);
+    write(a_.dk, a_.accumulate_dk, dk_, k0, keys, T(1));
+    write(a_.dv, a_.accumulate_dv, dv_, k0, keys, T(1));
   }
 
-  void pair(int64_t q0, int64_t rows, int64_t k0, int64_t n) {
+  void pair(int64_t q0, int64_t rows, int64_t k0) {
     const int64_t D = s_.D;
-    const T *q = q_ + q0 * D, *dout = do_ + q0 * D;
-    times_block(q, rows, D, kt_ + k0 * D, p_);
-    times_block(dout, rows, D, vt_ + k0 * D, ds_);
-    for (int64_t i = 0; i < rows; ++i) row(i, q0 + i, k0);
-    add_mixed_transposed(p_, n, rows, dout, D, dv_);
-    add_mixed_transposed(ds_, n, rows, q, D, dk_);
-    add_mixed(ds_, rows, n, k_ + k0 * D, D, dq_ + q0 * D);
+    for (int64_t i = 0; i < rows; i += kGroup) query_group(q0, i, std::min(i + kGroup, rows), k0);
+    const int64_t n = head_.seen(q0 + rows - 1, k0);
+    for (int64_t j = 0; j < n; j += kGroup) {
+      const int64_t keys = std::min(kGroup, n - j), first = head_.first_to_see(k0 + j, q0);
+      const int64_t from = (q0 + first) * D, cell = first * kBlock + j;
+      add_mixed_transposed(p_ + cell, keys, rows - first, do_ + from, D, dv_ + j * D);
+      add_mixed_transposed(ds_ + cell, keys, rows - first, q_ + from, D, dk_ + j * D);
+    }
   }
 
-  // p_: products Q K^T -> P M; ds_: products dO V^T -> dS
-  void row(int64_t i, int64_t query, int64_t k0) {
+  // The rows [begin, end) of the block: P M, dS and what they add to dQ.
+  void query_group(int64_t q0, int64_t begin, int64_t end, int64_t k0) {
+    const int64_t n = head_.seen(q0 + end - 1, k0), width = whole_groups(n), D = s_.D;
+    if (n == 0) return;
+    const int64_t at = (q0 + begin) * D, rows = end - begin;
+    T *p = p_ + begin * kBlock, *ds = ds_ + begin * kBlock;
+    times_block(q_ + at, rows, width, D, kt_ + k0 * D, p);
+    times_block(do_ + at, rows, width, D, vt_ + k0 * D, ds);
+    for (int64_t i = begin; i < end; ++i) row(i, q0 + i, k0, width);
+    add_mixed(ds, rows, n, k_ + k0 * D, D, dq_ + at);
+  }
+
+  // The first `width` (whole groups) of p_: products Q K^T -> P M; of ds_: dO V^T -> dS. Both 0
+  // where the key is not seen.
+  void row(int64_t i, int64_t query, int64_t k0, int64_t width) {
     T *p = p_ + i * kBlock, *ds = ds_ + i * kBlock;
+    const int64_t n = whole_groups(width);
     const T lse = a_.lse[head_.row_index(query)];
-    const bool none = lse == -std::numeric_limits<T>::infinity();
-    const int64_t n = none ? 0 : head_.seen(query, k0);
-    std::fill(p + n, p + kBlock, T(0));
-    std::fill(ds + n, ds + kBlock, T(0));
+    if (lse == -std::numeric_limits<T>::infinity()) {  // no key at all
+      std::fill(p, p + n, T(0));
+      std::fill(ds, ds + n, T(0));
+      return;
+    }
     head_.score(p, query, k0, n);
-    const T delta = delta_[query], scale = dbias_ ? T(1) : static_cast<T>(s_.scale);
+    const T delta = delta_[query];
     if (s_.dropout == 0) {
 #pragma omp simd
       for (int64_t j = 0; j < n; ++j) {
         p[j] = vexp(p[j] - lse);
-        ds[j] = p[j] * (ds[j] - delta) * scale;
+        ds[j] = p[j] * (ds[j] - delta);
       }
-      if (dbias_) add_to_bias(ds, query, k0, n);
-      return;
-    }
-    T keep[kBlock];
-    head_.dropout_factors(query, k0, n, keep);
+    } else {
+      T keep[kBlock];
+      head_.dropout_factors(query, k0, n, keep);
 #pragma omp simd
-    for (int64_t j = 0; j < n; ++j) {
-      const T prob = vexp(p[j] - lse);
-      ds[j] = prob * (ds[j] * keep[j] - delta) * scale;
-      p[j] = prob * keep[j];
+      for (int64_t j = 0; j < n; ++j) {
+        const T prob = vexp(p[j] - lse);
+        ds[j] = prob * (ds[j] * keep[j] - delta);
+        p[j] = prob * keep[j];
+      }
     }
-    if (dbias_) add_to_bias(ds, query, k0, n);
+    // Not left to 0 times what was there: that may have been no number.
+    const int64_t seen = head_.seen(query, k0);
+    if (seen < n) std::fill(ds + seen, ds + n, T(0));
+    if (dbias_) add_to_bias(ds, query, k0, seen);
   }
 
-  // The bias is added after the scaling, which dS gets only now.
-  __attribute__((noinline)) void add_to_bias(T* ds, int64_t query, int64_t k0, int64_t n) {
+  __attribute__((noinline)) void add_to_bias(const T* ds, int64_t query, int64_t k0, int64_t n) {
     T* to = dbias_ + query * s_.Tk + k0;
-    const T scale = static_cast<T>(s_.scale);
 #pragma omp simd
-    for (int64_t j = 0; j < n; ++j) {
-      to[j] += ds[j];
-      ds[j] *= scale;
-    }
+    for (int64_t j = 0; j < n; ++j) to[j] += ds[j];
   }
 
-  void write(const HeadView<T>& to, bool accumulate, const T* from, int64_t t0, int64_t n) {
+  void write(const HeadView<T>& to, bool accumulate, const T* from, int64_t t0, int64_t n,
+             T factor) {
     if (!to.data) return;
     for (int64_t t = 0; t < n; ++t) {
       T* x = to.data + head_.b * to.b + head_.h * to.h + (t0 + t) * to.t;
       const T* y = from + t * s_.D;
-      for (int64_t d = 0; d < s_.D; ++d) x[d] = (accumulate ? x[d] : T(0)) + y[d];
+      for (int64_t d = 0; d < s_.D; ++d) x[d] = (accumulate ? x[d] : T(0)) + factor * y[d];
     }
   }
 

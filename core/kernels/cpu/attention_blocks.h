@@ -6,6 +6,7 @@
 
 #include "core/kernels/attention.h"
 #include "core/kernels/cpu/philox_words.h"
+#include "core/kernels/cpu/small_gemm.h"
 #include "core/kernels/cpu/vector_math.h"
 #include "core/tensor.h"
 
@@ -13,6 +14,11 @@ namespace cbwc::cpu {
 
 constexpr int64_t kBlock = 64;  // queries, or keys, per block; a multiple of 4 and of 16
 constexpr int64_t kSquare = kBlock * kBlock;
+// Rows, or keys, handled together within a block: on the diagonal of a causal mask the earlier rows
+// see fewer keys, and only whole groups of them are computed. A whole number of vectors.
+constexpr int64_t kGroup = 16;
+
+inline int64_t whole_groups(int64_t n) { return (n + kGroup - 1) & ~(kGroup - 1); }
 
 inline int64_t blocks_of(int64_t n) { return (n + kBlock - 1) / kBlock; }
 
@@ -22,14 +28,49 @@ void pack_rows(const HeadView<const T>& x, int64_t b, int64_t h, int64_t n, int6
   for (int64_t t = 0; t < n; ++t) std::copy(from + t * x.t, from + t * x.t + D, to + t * D);
 }
 
+// Rows i and i + S exchange the lanes that are S apart: one step of turning a tile over.
+template <class T, int S>
+inline void exchange_lanes(typename Vector<T>::type* rows) {
+  using Vec = typename Vector<T>::type;
+  constexpr int L = Vector<T>::kLanes;
+  decltype(Vec{} < Vec{}) low{}, high{};
+#pragma GCC unroll 16
+  for (int l = 0; l < L; ++l) {
+    low[l] = (l & S) != 0 ? L + l - S : l;
+    high[l] = (l & S) != 0 ? L + l : l + S;
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < L; ++i) {
+    if ((i & S) != 0) continue;
+    const Vec a = rows[i], b = rows[i + S];
+    rows[i] = __builtin_shuffle(a, b, low);
+    rows[i + S] = __builtin_shuffle(a, b, high);
+  }
+  if constexpr (2 * S < L) exchange_lanes<T, 2 * S>(rows);
+}
+
+// to (L, L), rows of kBlock, = the transpose of x (L, L), rows of D, L the lanes of a vector.
+template <class T>
+void transpose_tile(const T* x, int64_t D, T* to) {
+  constexpr int L = Vector<T>::kLanes;
+  typename Vector<T>::type rows[L];
+  for (int i = 0; i < L; ++i) std::memcpy(&rows[i], x + i * D, sizeof(rows[i]));
+  exchange_lanes<T, 1>(rows);
+  for (int i = 0; i < L; ++i) std::memcpy(to + i * kBlock, &rows[i], sizeof(rows[i]));
+}
+
 // Packed rows (n, D) -> per key block (D, kBlock), zero-padded: the B operand of X K^T.
 template <class T>
 void transpose_blocks(const T* x, int64_t n, int64_t D, T* to) {
+  constexpr int64_t L = Vector<T>::kLanes;
   for (int64_t k0 = 0; k0 < n; k0 += kBlock, to += D * kBlock) {
-    const int64_t rows = std::min(kBlock, n - k0);
+    const int64_t rows = std::min(kBlock, n - k0), tiled_rows = D % L == 0 ? rows / L * L : 0;
+    const T* block = x + k0 * D;
+    for (int64_t j = 0; j < tiled_rows; j += L)
+      for (int64_t d = 0; d < D; d += L) transpose_tile(block + j * D + d, D, to + d * kBlock + j);
     for (int64_t d = 0; d < D; ++d) {
-      for (int64_t j = 0; j < rows; ++j) to[d * kBlock + j] = x[(k0 + j) * D + d];
-      for (int64_t j = rows; j < kBlock; ++j) to[d * kBlock + j] = 0;
+      for (int64_t j = tiled_rows; j < rows; ++j) to[d * kBlock + j] = block[j * D + d];
+      std::fill(to + d * kBlock + rows, to + (d + 1) * kBlock, T(0));
     }
   }
 }
@@ -49,11 +90,21 @@ struct Head {
   int64_t seen(int64_t query, int64_t k0) const {
     return std::clamp<int64_t>(keys_for(query) - k0, 0, kBlock);
   }
-  // x[j] = scale x[j] + bias + ALiBi, -inf where a mask hides key k0 + j from the query
-  void score(T* x, int64_t query, int64_t k0, int64_t n) const {
+  // The first of the queries q0 + [0, kBlock) that sees the key.
+  int64_t first_to_see(int64_t key, int64_t q0) const {
+    return s.causal ? std::clamp<int64_t>(key - (s.Tk - s.Tq) - q0, 0, kBlock) : 0;
+  }
+  // Packed rows (n, D) times the scale, so that no score needs it.
+  void pack_queries(const HeadView<const T>& q, int64_t n, T* to) const {
+    pack_rows(q, b, h, n, s.D, to);
     const T scale = static_cast<T>(s.scale);
 #pragma omp simd
-    for (int64_t j = 0; j < n; ++j) x[j] *= scale;
+    for (int64_t i = 0; i < n * s.D; ++i) to[i] *= scale;
+  }
+  // x[j] += bias + ALiBi, -inf where key k0 + j is beyond what the query sees or a mask hides it
+  void score(T* x, int64_t query, int64_t k0, int64_t width) const {
+    const int64_t n = std::min(seen(query, k0), width);
+    if (n < width) std::fill(x + n, x + width, -std::numeric_limits<T>::infinity());
     if (bias || s.alibi_slopes || s.groups) add_extras(x, query, k0, n);
     if (!s.key_mask) return;
     const int32_t* mask = s.key_mask + b * s.Tk + k0;

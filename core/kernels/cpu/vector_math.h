@@ -106,6 +106,41 @@ inline T largest(const T* x, int64_t n) {
   return m;
 }
 
+// Sums in a fixed order: partial sums in lanes, joined as a tree. (gcc joins those of a simd
+// reduction one after the other, which takes longer than a short row itself.)
+constexpr int kSumLanes = 16;
+
+template <class T>
+inline T join_lanes(T (&lanes)[kSumLanes]) {
+#pragma GCC unroll 4
+  for (int half = kSumLanes / 2; half > 0; half /= 2)
+#pragma omp simd
+    for (int l = 0; l < half; ++l) lanes[l] += lanes[l + half];
+  return lanes[0];
+}
+
+template <class T>
+inline T sum_of(const T* x, int64_t n) {
+  T lanes[kSumLanes] = {};
+  int64_t j = 0;
+  for (; j + kSumLanes <= n; j += kSumLanes)
+#pragma omp simd
+    for (int l = 0; l < kSumLanes; ++l) lanes[l] += x[j + l];
+  for (int l = 0; j < n; ++j, ++l) lanes[l] += x[j];
+  return join_lanes(lanes);
+}
+
+template <class T>
+inline T dot_of(const T* x, const T* y, int64_t n) {
+  T lanes[kSumLanes] = {};
+  int64_t j = 0;
+  for (; j + kSumLanes <= n; j += kSumLanes)
+#pragma omp simd
+    for (int l = 0; l < kSumLanes; ++l) lanes[l] += x[j + l] * y[j + l];
+  for (int l = 0; j < n; ++j, ++l) lanes[l] += x[j] * y[j];
+  return join_lanes(lanes);
+}
+
 template <class T>
 inline bool has_nan(const T* x, int64_t n) {
   for (int64_t j = 0; j < n; ++j)
