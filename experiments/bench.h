@@ -61,11 +61,14 @@ struct OpTime {
 };
 struct TrainBenchRow {
   std::string arm;
-  double median_ms = 0, p10_ms = 0, p90_ms = 0, best_ms = 0;
+  double median_ms = 0, p10_ms = 0, p90_ms = 0;
   double forward_ms = 0, backward_ms = 0, norm_ms = 0, update_ms = 0;  // medians
-  double matmul_flop = 0, gemm_floor_ms = 0, over_gemm_floor = 0;
-  double best_over_gemm_floor = 0;  // best step over the best products: what other guests leave be
-  double tokens_per_s = 0;          // read, both languages' in a translation; 0 for images
+  double matmul_flop = 0, gemm_floor_ms = 0;  // the floor: of the best of all rounds
+  double over_gemm_floor = 0;                 // the median step over it
+  // Median of every step over the products timed just before it: on a machine whose speed drifts
+  // from minute to minute, only these two saw the same machine.
+  double paired_over_gemm_floor = 0;
+  double tokens_per_s = 0;  // read, both languages' in a translation; 0 for images
   double samples_per_s = 0, targets_per_s = 0;  // targets: what the loss is a sum over
   double peak_mb = 0, loss = 0;
   std::vector<GemmTime> gemms;

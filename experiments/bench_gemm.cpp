@@ -3,24 +3,39 @@
 #include <algorithm>
 #include <chrono>
 
+#include "core/parallel.h"
 #include "core/rng.h"
 #include "core/tensor.h"
 
 namespace cbwc {
 namespace {
 
+struct Effort {
+  double budget_ms;
+  int least;  // calls, the first of which warms up
+};
+constexpr Effort kThorough{400, 5}, kBrief{5, 3};
+
+// Uniform numbers over and over: rounds come often, and products do not mind the repetition.
 template <class T>
-double time_product(int64_t m, int64_t n, int64_t k, bool ta, bool tb) {
-  using Clock = std::chrono::steady_clock;
-  constexpr double kBudgetMs = 400;
-  constexpr int kLeast = 5, kMost = 200;
+Tensor operand(int64_t n) {
   Rng rng(1, "gemm floor");
-  Tensor a = Tensor::empty({m * k}, dtype_of<T>()), b = Tensor::empty({k * n}, dtype_of<T>()),
-         c = Tensor::empty({m * n}, dtype_of<T>());
-  fill_uniform(a, -1, 1, rng);
-  fill_uniform(b, -1, 1, rng);
+  Tensor pattern = Tensor::empty({1 << 16}, dtype_of<T>()), t = Tensor::empty({n}, dtype_of<T>());
+  fill_uniform(pattern, -1, 1, rng);
+  parallel_for(n, pattern.numel(), [&](int64_t begin, int64_t end) {
+    std::copy_n(pattern.data<T>(), end - begin, t.data<T>() + begin);
+  });
+  return t;
+}
+
+template <class T>
+double time_product(int64_t m, int64_t n, int64_t k, bool ta, bool tb, const Effort& effort) {
+  using Clock = std::chrono::steady_clock;
+  constexpr int kMost = 200;
+  const Tensor a = operand<T>(m * k), b = operand<T>(k * n);
+  Tensor c = Tensor::empty({m * n}, dtype_of<T>());
   double best = 1e30, spent = 0;
-  for (int i = 0; i < kMost && (i < kLeast || spent < kBudgetMs); ++i) {
+  for (int i = 0; i < kMost && (i < effort.least || spent < effort.budget_ms); ++i) {
     const auto start = Clock::now();
     cpu::gemm<T>(ta, tb, m, n, k, T(1), a.data<T>(), ta ? m : k, b.data<T>(), tb ? k : n, T(0),
                  c.data<T>(), n);
@@ -31,15 +46,33 @@ double time_product(int64_t m, int64_t n, int64_t k, bool ta, bool tb) {
   return best;
 }
 
+double time_product(DType dtype, const GemmShape& g, const Effort& effort) {
+  return dispatch_float(dtype, "bench", [&](auto zero) {
+    return time_product<decltype(zero)>(g.m, g.n, g.k, g.transpose_a, g.transpose_b, effort);
+  });
+}
+
 }  // namespace
 
+GemmFloor::Key GemmFloor::key_of(const GemmShape& g) {
+  return {g.m, g.n, g.k, g.transpose_a, g.transpose_b};
+}
+
 double GemmFloor::best_ms(const GemmShape& g) {
-  const auto [found, fresh] = known_.try_emplace({g.m, g.n, g.k, g.transpose_a, g.transpose_b}, 0);
-  if (fresh)
-    found->second = dispatch_float(dtype_, "bench", [&](auto zero) {
-      return time_product<decltype(zero)>(g.m, g.n, g.k, g.transpose_a, g.transpose_b);
-    });
+  const auto [found, fresh] = known_.try_emplace(key_of(g), 0);
+  if (fresh) found->second = time_product(dtype_, g, kThorough);
   return found->second;
+}
+
+double GemmFloor::round_ms(const std::vector<GemmShape>& products) {
+  double sum = 0;
+  for (const GemmShape& g : products) {
+    const double ms = time_product(dtype_, g, kBrief);
+    const auto [found, fresh] = known_.try_emplace(key_of(g), ms);
+    found->second = std::min(found->second, ms);
+    sum += ms * static_cast<double>(g.calls);
+  }
+  return sum;
 }
 
 std::vector<GemmTime> GemmFloor::times(const std::vector<GemmShape>& products) {

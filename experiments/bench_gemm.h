@@ -22,9 +22,13 @@ class GemmFloor {
   explicit GemmFloor(DType dtype) : dtype_(dtype) {}
   double best_ms(const GemmShape& shape);  // of several warm products; each shape is timed once
   std::vector<GemmTime> times(const std::vector<GemmShape>& products);
+  // The sum over all calls as it is at this moment: every product is timed again, warm and briefly,
+  // and joins the best ones.
+  double round_ms(const std::vector<GemmShape>& products);
 
  private:
   using Key = std::tuple<int64_t, int64_t, int64_t, bool, bool>;
+  static Key key_of(const GemmShape& shape);
   DType dtype_;
   std::map<Key, double> known_;
 };
