@@ -5,10 +5,13 @@
 
 #include "core/kernels/activation.h"
 #include "core/kernels/centering.h"
+#include "core/kernels/cpu/streaming.h"
 #include "core/kernels/cross_entropy.h"
 #include "core/kernels/embedding.h"
 #include "core/kernels/reduce.h"
 #include "core/kernels/softmax.h"
+#include "core/rng.h"
+#include "core/tensor.h"
 #include "tests/support/catch.h"
 #include "tests/support/kernel_sizes.h"
 
@@ -272,6 +275,31 @@ TEST_CASE("CPU cross-entropy equals plain loops at every width and row count") {
 TEST_CASE("CPU centring equals plain loops at every width and row count") {
   check_sizes(check_centering);
 }
+TEST_CASE("CPU centring gives the same bits past the caches, in place and not") {
+  constexpr int64_t kRows = 1100;
+  for (const int64_t cols : {2048, 2080, 2001}) {
+    INFO(cols);
+    Tensor x = Tensor::empty({kRows, cols}, DType::f32);
+    Rng rng(1, "centring");
+    fill_uniform(x, -1, 3, rng);
+    const auto centered = [&](bool streamed, bool in_place) {
+      const Tensor y = x.clone();
+      cpu::force_streaming(streamed);
+      cpu::center<float>({.x = in_place ? y.data<float>() : x.data<float>(),
+                          .y = y.data<float>(),
+                          .outer = 1,
+                          .n = kRows,
+                          .inner = cols});
+      cpu::force_streaming({});
+      return y.to_vector<float>();
+    };
+    const std::vector<float> plain = centered(false, false);
+    CHECK(plain != x.to_vector<float>());
+    CHECK(centered(true, false) == plain);
+    CHECK(centered(true, true) == plain);
+  }
+}
+
 TEST_CASE("CPU reductions equal plain loops at every width and row count") {
   check_sizes(check_reduce);
 }

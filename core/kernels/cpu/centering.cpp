@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "core/kernels/centering.h"
+#include "core/kernels/cpu/streaming.h"
 #include "core/parallel.h"
 
 namespace cbwc::cpu {
@@ -33,7 +34,8 @@ void center_rows(const Centering<T>& a) {
 constexpr int64_t kBlock = 128;
 
 template <class T>
-void center_columns(const Centering<T>& a, int64_t matrix, int64_t begin, int64_t width) {
+void center_columns(const Centering<T>& a, int64_t matrix, int64_t begin, int64_t width,
+                    bool streamed) {
   const T* x = a.x + matrix * a.n * a.inner + begin;
   T* y = a.y + matrix * a.n * a.inner + begin;
   double sum[kBlock] = {};
@@ -43,6 +45,7 @@ void center_columns(const Centering<T>& a, int64_t matrix, int64_t begin, int64_
     for (int64_t i = 0; i < width; ++i) sum[i] += static_cast<double>(x[r * a.inner + i]);
   }
   for (int64_t i = 0; i < width; ++i) mean[i] = static_cast<T>(sum[i] / static_cast<double>(a.n));
+  alignas(64) T row[kBlock];
   for (int64_t r = 0; r < a.n; ++r) {
     const T* xr = x + r * a.inner;
     T* yr = y + r * a.inner;
@@ -50,10 +53,13 @@ void center_columns(const Centering<T>& a, int64_t matrix, int64_t begin, int64_
 #pragma omp simd
       for (int64_t i = 0; i < width; ++i) yr[i] += xr[i] - mean[i];
     } else {
+      T* to = streamed ? row : yr;
 #pragma omp simd
-      for (int64_t i = 0; i < width; ++i) yr[i] = xr[i] - mean[i];
+      for (int64_t i = 0; i < width; ++i) to[i] = xr[i] - mean[i];
+      if (streamed) stream(yr, row, width * static_cast<int64_t>(sizeof(T)));
     }
   }
+  if (streamed) stream_end();
 }
 
 }  // namespace
@@ -63,10 +69,12 @@ void center(const Centering<T>& a) {
   if (a.outer == 0 || a.n == 0 || a.inner == 0) return;
   if (a.inner == 1) return center_rows(a);
   const int64_t blocks = (a.inner + kBlock - 1) / kBlock;
+  const bool streamed =
+      !a.accumulate && is_streamed(a.y, a.outer * a.n, a.inner * static_cast<int64_t>(sizeof(T)));
   parallel_for(a.outer * blocks, 1, [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
       const int64_t column = t % blocks * kBlock;
-      center_columns(a, t / blocks, column, std::min(kBlock, a.inner - column));
+      center_columns(a, t / blocks, column, std::min(kBlock, a.inner - column), streamed);
     }
   });
 }
